@@ -30,7 +30,7 @@ struct chat *chat_open(const struct options *o, const struct engine_config *engi
     session_choose_seed(c);
     c->config = *engine;
     draft_configure(c);
-    if (session_begin(c, err) && template_read(c, err)) {
+    if (session_begin(c, err) && template_read(c, err) && schema_read(c, err)) {
         c->config.resumes = conversation_n(c->conversation) > 0;
         c->engine = engine_open(&c->config, err);
     }
@@ -92,6 +92,7 @@ bool chat_close(struct chat *c)
     options_free(c->options);
     options_free(c->given);
     free(c->template.text);
+    engine_grammar_release(c->grammar);
     free(c->model_line);
     free(c->before.model);
     free(c->draft_path);

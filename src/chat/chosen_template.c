@@ -35,7 +35,7 @@ bool template_read(struct chat *c, struct err *err)
     if (!path) return true;
     struct buf text = {0};
     bool ok = true;
-    if (options_template_file(c->options))
+    if (options_file(c->options, OPT_TEMPLATE))
         ok = file_read(path, MAX_TEMPLATE_BYTES, &text, err) || err_prefix(err, "the template");
     else
         buf_puts(&text, template_builtin(path));

@@ -145,8 +145,9 @@ struct chat {
 
     _Atomic(struct engine *) engine; /* NULL for a moment when /model changes it */
     struct engine_config config;
-    char *draft_path; /* of config */
-    char *model_line; /* for a greeting; NULL before a model is there */
+    char *draft_path;              /* of config */
+    const struct grammar *grammar; /* of --schema; NULL: replies may be anything */
+    char *model_line;              /* for a greeting; NULL before a model is there */
     struct before before;
 
     struct conversation *conversation;
@@ -206,6 +207,11 @@ void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, s
 bool template_read(struct chat *c, struct err *err);
 /* Makes the renderer of the template that counts, anew after c->session.clock_s has changed. */
 bool template_choose(struct chat *c, struct err *err);
+
+/* ---- what replies are bound to (schema_read.c) ---- */
+
+/* Makes c->grammar of --schema, if it is given: before the model, too. */
+bool schema_read(struct chat *c, struct err *err);
 
 /* ---- the session (session.c) ---- */
 

@@ -22,6 +22,7 @@ static struct engine_sampling sampling_of(const struct chat *c, struct engine_bi
         const struct option_bias *b = &o->logit_bias.items[i];
         if (model_takes_bias(c, b->id)) bias[n_bias++] = (struct engine_bias){b->id, b->bias};
     }
+    const struct message *base = c->turn.base;
     return (struct engine_sampling){
         .temp = o->temp,
         .top_k = o->top_k,
@@ -37,6 +38,10 @@ static struct engine_sampling sampling_of(const struct chat *c, struct engine_bi
         .n_stop = o->stop.n,
         .bias = bias,
         .n_bias = n_bias,
+        .grammar = c->grammar,
+        .said = base ? base->answer : NULL,
+        .n_said = base ? base->answer_len : 0,
+        .no_thought = o->think == THINK_OFF,
     };
 }
 

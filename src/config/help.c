@@ -128,7 +128,7 @@ static void put_value(const struct options *o, enum option_id id, struct buf *ou
     const struct option_row *row = option_row(id);
     option_value(o, id, out);
     if (row->type == OPTION_PATH && !(row->flags & OPTION_CWD) &&
-        !option_is_word(row, buf_str(out)))
+        option_is_path(row, buf_str(out)))
         make_absolute(out, 0);
     /* Behind two the @ is the text's own. */
     if (id == OPT_SYSTEM && out->len > 1 && *out->data == '@' && out->data[1] != '@')

@@ -166,10 +166,10 @@ static bool find_word(const struct option_row *row, const char *text, size_t *nu
     return false;
 }
 
-bool option_is_word(const struct option_row *row, const char *text)
+bool option_is_path(const struct option_row *row, const char *text)
 {
     size_t number;
-    return find_word(row, text, &number);
+    return !find_word(row, text, &number) && !(row->flags & OPTION_TEXT && *text == '{');
 }
 
 static bool parse_word(const struct option_row *row, const char *text, double *number,
@@ -315,7 +315,7 @@ bool option_parse(const struct option_row *row, const char *text,
     case OPTION_PATH:
         if (!*text) return refuse(row, text, err);
         out->text =
-            option_is_word(row, text) ? mem_strdup(text) : parse_path(text, reading->folder);
+            option_is_path(row, text) ? parse_path(text, reading->folder) : mem_strdup(text);
         break;
     case OPTION_DRAFT: ok = parse_draft(text, reading->folder, &out->text, err); break;
     case OPTION_WORD:

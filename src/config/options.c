@@ -497,10 +497,10 @@ static bool is_there(const struct options *o, enum option_id id, const char *pat
     return options_blame(o, id, err);
 }
 
-const char *options_template_file(const struct options *o)
+const char *options_file(const struct options *o, enum option_id id)
 {
-    const char *path = o->template_path;
-    return path && option_is_word(option_row(OPT_TEMPLATE), path) ? NULL : path;
+    const char *value = o->text[id];
+    return value && option_is_path(option_row(id), value) ? value : NULL;
 }
 
 bool options_files_there(const struct options *o, struct err *err)
@@ -509,7 +509,8 @@ bool options_files_there(const struct options *o, struct err *err)
     bool lookup;
     options_draft(o, &draft, &lookup);
     bool ok = is_there(o, OPT_DRAFT, draft, err) &&
-              is_there(o, OPT_TEMPLATE, options_template_file(o), err) &&
+              is_there(o, OPT_TEMPLATE, options_file(o, OPT_TEMPLATE), err) &&
+              is_there(o, OPT_SCHEMA, options_file(o, OPT_SCHEMA), err) &&
               is_there(o, OPT_PROMPTS, o->prompts, err);
     free(draft);
     for (size_t i = 0; i < o->files.n && ok; i++)

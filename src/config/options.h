@@ -42,6 +42,7 @@ enum option_id {
     OPT_NO_STREAM,
     OPT_JSON,
     OPT_JSONL,
+    OPT_SCHEMA,
 
     OPT_MAX_TOKENS,
     OPT_TEMP,
@@ -140,6 +141,7 @@ struct options {
     const char *prompts;
     bool forget;
     const char *output;
+    const char *schema; /* a file, "json" or, from a { on, the text itself; NULL: none */
     bool no_stream, json, jsonl;
 
     int max_tokens; /* -1: until the context is full */
@@ -212,6 +214,7 @@ enum {
     OPTION_HIDDEN = 8, /* not in --help */
     OPTION_CWD = 16,   /* a relative path in an INI file is relative to the current folder */
     OPTION_NO_ENV = 32,
+    OPTION_TEXT = 128,       /* a value of a path that begins with { is the text itself */
     OPTION_HEARTH_ONLY = 64, /* a key of [hearth], not of a profile */
 };
 
@@ -247,8 +250,9 @@ const char *option_group_title(enum option_group group);
 void option_env_name(const struct option_row *row, char *out, size_t cap);
 /* Word number i of a |-list: sets *len and returns where it begins, or NULL. */
 const char *option_word(const char *words, size_t i, size_t *len);
-/* Whether text is one of the words of the row, if it has any. */
-bool option_is_word(const struct option_row *row, const char *text);
+/* Whether the value of a row of paths names a file: it is none of its words, nor the text of
+ * what the file would hold. */
+bool option_is_path(const struct option_row *row, const char *text);
 
 /* Appends what a value must be: "a number from 0 to 1", "on or off", "auto, always or never".
  */
@@ -321,10 +325,10 @@ bool options_check(struct options *o, struct err *err);
 /* Puts where the INI file or the environment names a thing before the message about it:
  * "FILE:3: model: ", "HEARTH_MODEL: "; nothing where a flag does. Always false. */
 bool options_blame(const struct options *o, enum option_id id, struct err *err);
-/* The file of --template, borrowed; NULL: none is given, or one that is built in. */
-const char *options_template_file(const struct options *o);
-/* Whether the draft, the template and the files of prompts that the INI file or the environment
- * names can be read; ERR_IO names the first that cannot, and its place. */
+/* The file that a row of paths names, borrowed; NULL: none is given, or it is no file. */
+const char *options_file(const struct options *o, enum option_id id);
+/* Whether the draft, the template, the schema and the files of prompts that the INI file or the
+ * environment names can be read; ERR_IO names the first that cannot, and its place. */
 bool options_files_there(const struct options *o, struct err *err);
 
 /* A key of the model's metadata, as general.sampling.temp; nothing happens where it is not one

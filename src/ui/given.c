@@ -135,13 +135,14 @@ static const char *reader_of(const struct options *o, const struct file_stamp *f
     char *draft;
     bool lookup;
     options_draft(o, &draft, &lookup);
-    const char *option = is_file(file, o->model)                   ? "--model"
-                         : is_file(file, draft)                    ? "--draft"
-                         : is_file(file, options_template_file(o)) ? "--template"
-                         : is_file(file, o->ini_path)              ? "--config"
-                         : is_file(file, o->system_path)           ? "--system"
-                         : is_file(file, o->prompts)               ? "--prompts"
-                                                                   : NULL;
+    const char *option = is_file(file, o->model)                        ? "--model"
+                         : is_file(file, draft)                         ? "--draft"
+                         : is_file(file, options_file(o, OPT_TEMPLATE)) ? "--template"
+                         : is_file(file, options_file(o, OPT_SCHEMA))   ? "--schema"
+                         : is_file(file, o->ini_path)                   ? "--config"
+                         : is_file(file, o->system_path)                ? "--system"
+                         : is_file(file, o->prompts)                    ? "--prompts"
+                                                                        : NULL;
     free(draft);
     for (size_t i = 0; i < o->files.n && !option; i++)
         if (is_file(file, o->files.items[i])) option = "--file";

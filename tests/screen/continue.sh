@@ -35,4 +35,25 @@ check "behind another note it has a part of its own" shows '> /continue'
 check "  in the same look" looks '}' fg=73
 keys C-d
 left 0
+
+# By a schema as if it had never been cut, and no further than where it is whole.
+start --private --temp 0 -n 12 --schema '{"required": ["a"], "properties": {"a": {"const": [1, 22, 333, 4444, 55555]}}}'
+keys 'Numbers.' Enter
+shows 'stop: length'
+last '>'
+whole() { text | grep -qF 'the reply was complete'; }
+for _ in 1 2 3 4 5; do
+    fresh
+    keys '/continue' Enter
+    shows 'prefilled,'
+    last '>'
+    whole && break
+done
+check "a reply goes on by its schema" whole
+fresh
+keys '/show conversation' Enter
+check "  to where it is whole" shows '[1,22,333,4444,55555]'
+last '>'
+keys C-d
+left 0
 done_testing

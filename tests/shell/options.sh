@@ -129,6 +129,9 @@ takes output /dev/null
 switch no-stream
 switch json
 switch jsonl
+takes schema /s.json json
+go --schema '{"type": "null"}'
+check "--schema itself" grep -qxF 'schema = "{\"type\": \"null\"}"  ; flag --schema' "$dir/out"
 
 takes max-tokens -1 0 5
 refuses max-tokens -2 'a whole number of at least -1'
@@ -264,6 +267,7 @@ check "--temperature" foreign --temperature 0.5 temp
 for name in -sys --system-prompt; do check "$name" foreign $name 'Be kind.' system; done
 for name in -md --model-draft; do check "$name" foreign $name off draft; done
 for name in -cnv --conversation --interactive-first; do check "$name" eval 'go $name && grep -qF "interactive = on  ; flag --interactive" "$dir/out"'; done
+for name in --json-schema -jf --json-schema-file; do check "$name" foreign $name /s.json schema; done
 check "--chat-template-file" foreign --chat-template-file /t.jinja template
 go --ctx-size x
 check "a bad value is refused by the name that was given" grep -qF "hearth: --ctx-size: expected" "$dir/err"

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Replies that are JSON of a schema, whatever the model would rather say: with and without drafts,
+# in pipes and after a thought; and schemas that nobody can promise to keep to.
+. tests/lib/tap.sh
+
+go() { exits "$1" timeout 300 "$hearth" "${@:2}" </dev/null; }
+
+cat >"$dir/person.json" <<'JSON'
+{
+    "title": "Person", "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 3},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "born": {"type": "string", "format": "date"},
+        "best": {"$ref": "#/$defs/pet"}
+    },
+    "required": ["name", "age", "tags", "score", "born", "best"],
+    "$defs": {"pet": {"anyOf": [{"type": "null"}, {"properties": {"kind": {"type": "string", "maxLength": 9}}}]}}
+}
+JSON
+# Whether each line of $dir/out is such a person, and nothing else.
+cat >"$dir/person.py" <<'PY'
+import datetime, json, sys
+lines = open(sys.argv[1]).read()
+decoder, at, n = json.JSONDecoder(), 0, 0
+while lines[at:].strip():
+    at += len(lines[at:]) - len(lines[at:].lstrip())
+    p, at = decoder.raw_decode(lines, at)
+    n += 1
+    assert list(p) == ["name", "age", "tags", "score", "born", "best"], p
+    assert 1 <= len(p["name"]) <= 20, p
+    assert type(p["age"]) is int and 0 <= p["age"] <= 120, p
+    assert 1 <= len(p["tags"]) <= 3 and set(p["tags"]) <= {"a", "b"}, p
+    assert 0 <= p["score"] <= 1, p
+    datetime.date.fromisoformat(p["born"])
+    assert p["best"] is None or set(p["best"]) <= {"kind"}, p
+assert n == int(sys.argv[2]), n
+PY
+people() { python3 "$dir/person.py" "$dir/out" "$1"; }
+
+ask=(-q --private -p "Tell me of somebody.")
+check "a reply is what the schema says" go 0 "${ask[@]}" --seed 1 --schema "$dir/person.json"
+check "  as others read it" people 1
+many()
+{
+    for seed in $(seq 12); do
+        exits 0 "$hearth" "${ask[@]}" --seed "$seed" --temp 3 "$@" --schema "$dir/person.json" </dev/null || return
+        cat "$dir/out"
+    done >"$dir/all" && cp "$dir/all" "$dir/out"
+}
+check "  at any temperature" many
+check "  each of them" people 12
+cp "$dir/out" "$dir/with"
+check "a draft changes nothing" many --draft off
+check "  not a byte" cmp -s "$dir/with" "$dir/out"
+check "nor does a guess of what was said" many --draft lookup
+check "  not a byte, either" cmp -s "$dir/with" "$dir/out"
+check "nor one thread, or the plainest processor" many --threads 1 --cpu scalar
+check "  at all" cmp -s "$dir/with" "$dir/out"
+check "without a temperature" go 0 "${ask[@]}" --temp 0 --top-k 1 --schema "$dir/person.json"
+check "  too" people 1
+
+check "the schema may be the text itself" go 0 "${ask[@]}" --schema '{"enum": ["yes", "no"]}'
+word() { python3 -c 'import json, sys; assert json.load(open(sys.argv[1])) in ["yes", "no"]' "$dir/out"; }
+check "  of a few words" word
+any()
+{
+    for seed in $(seq 12); do
+        exits 0 "$hearth" "${ask[@]}" --seed "$seed" --temp 4 --schema json </dev/null || return
+        python3 -c 'import json, sys; assert type(json.load(sys.stdin)) in (dict, list)' <"$dir/out" || return
+    done
+}
+check "json is any object or array" any
+printf 'schema = person.json\n' >"$dir/in.ini"
+check "an INI file names it from where it is" go 0 -c "$dir/in.ini" "${ask[@]}"
+check "  too" people 1
+check "the environment, too" eval 'HEARTH_SCHEMA=$dir/person.json go 0 "${ask[@]}" && people 1'
+lines() { printf 'one\ntwo\nthree\n' | "$hearth" -q --private --stdin lines --schema "$dir/person.json" >"$dir/out"; }
+check "a reply for each line" eval 'lines && people 3'
+
+# The end of the reply is where it is whole, and costs no token.
+check "--json says how it ended" go 0 "${ask[@]}" --json --temp 0 --schema '{"const": 1}'
+check "  by itself" prints '"stop":"end"'
+check "a reply that is cut is not whole" go 0 "${ask[@]}" --json -n 3 --schema "$dir/person.json"
+check "  and says so" prints '"stop":"length"'
+
+# A thought is free, and what follows it is not.
+echo '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.jinja"
+check "a thought that never ends is no answer" go 0 "${ask[@]}" --json -n 8 --temp 0 --template "$dir/think.jinja" --schema "$dir/person.json"
+check "  and is not bound" prints '"text":""'
+
+# --- What is refused
+refuses() { go 1 "${ask[@]}" --schema "$1" && nothing && says "hearth: $2"; }
+check "a schema that is not there" refuses "$dir/none" "the schema: $dir/none: No such file or directory"
+echo '{"type": "object", }' >"$dir/bad.json"
+check "no JSON" refuses "$dir/bad.json" "the schema: $dir/bad.json: line 1: "
+check "a pattern" refuses '{"properties": {"a": {"pattern": "x"}}}' "the schema: /properties/a: 'pattern' is not supported"
+check "a reference to elsewhere" refuses '{"$ref": "other.json"}' 'the schema: /: $ref: expected a place in this schema'
+printf 'schema = none\n' >"$dir/in.ini"
+check "the INI file is named with a file that is not there" go 1 -c "$dir/in.ini" -p x
+check "  and its line" says "hearth: $dir/in.ini:1: schema: $dir/none: No such file or directory"
+check "an output over the schema" go 2 "${ask[@]}" --schema "$dir/person.json" -o "$dir/person.json"
+check "  leaves it" says "--output: expected another file than that of --schema"
+done_testing
