@@ -13,16 +13,20 @@ static void add_normed(struct builder *b, uint32_t layer, struct ref x, struct r
     build_add(b, x, h, 1, x);
 }
 
+/* What norms behind attention and feed-forward are called, and in files of PLaMo. */
+static const char *const post_norms[2] = {"post_attention_norm.weight", "post_ffw_norm.weight"};
+static const char *const plamo_norms[2] = {"post_attention_norm", "post_ffw_norm"};
+
 /* Norms before each block, too. */
 static void sandwich_layer(struct builder *b, uint32_t layer, struct ref x,
-                           const struct attention *a)
+                           const struct attention *a, const char *const norms[2])
 {
     struct ref h = block_begin(b, layer, x);
     block_attention(b, layer, h, h, a);
-    add_normed(b, layer, x, h, "post_attention_norm.weight");
+    add_normed(b, layer, x, h, norms[0]);
     build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
     block_feedforward(b, layer, h, h);
-    add_normed(b, layer, x, h, "post_ffw_norm.weight");
+    add_normed(b, layer, x, h, norms[1]);
 }
 
 /* A window in every other layer, from the first on; the first converters did not say how long.
@@ -50,7 +54,7 @@ static bool read_gemma2(struct hparams *hp, struct err *err)
 
 static void layer_gemma2(struct builder *b, uint32_t layer, struct ref x)
 {
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX});
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, post_norms);
 }
 
 static bool read_gemma3(struct hparams *hp, struct err *err)
@@ -75,7 +79,8 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
 
 static void layer_gemma3(struct builder *b, uint32_t layer, struct ref x)
 {
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true},
+                   post_norms);
 }
 
 /* A file with sections is of a model that sees images, too: its converter has put the pairs of
@@ -97,7 +102,7 @@ static bool read_glm4(struct hparams *hp, struct err *err)
 static void layer_glm4(struct builder *b, uint32_t layer, struct ref x)
 {
     const enum rope_pairs pairs = b->hp->rope_halves ? ROPE_NEOX : ROPE_NORM;
-    sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs});
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = pairs}, post_norms);
 }
 
 /* Every fourth layer does not rotate, with windows or without. */
@@ -117,7 +122,24 @@ static void layer_afmoe(struct builder *b, uint32_t layer, struct ref x)
 {
     sandwich_layer(
         b, layer, x,
-        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gates = GATES_APART});
+        &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true, .gates = GATES_APART},
+        post_norms);
+}
+
+/* Windows, if there are some, in seven layers of eight; they rotate by a base of their own. */
+static bool read_plamo3(struct hparams *hp, struct err *err)
+{
+    bool windows = false;
+    hp->gate = GATE_IN_UP;
+    if (!hparams_has_windows(hp, &windows, err)) return false;
+    return !windows ||
+           (hparams_windows(hp, 8, err) && hparams_local_rope(hp, hp->n_rot, 10000.0, err));
+}
+
+static void layer_plamo3(struct builder *b, uint32_t layer, struct ref x)
+{
+    sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true},
+                   plamo_norms);
 }
 
 /* A file with windows is OLMo 3: there YaRN is for the layers that see everything alone. Files
@@ -140,9 +162,9 @@ static void post_layer(struct builder *b, uint32_t layer, struct ref x,
 {
     struct ref h = build_rows(b, "h", x.n);
     block_attention(b, layer, x, h, a);
-    add_normed(b, layer, x, h, "post_attention_norm.weight");
+    add_normed(b, layer, x, h, post_norms[0]);
     block_feedforward(b, layer, x, h);
-    add_normed(b, layer, x, h, "post_ffw_norm.weight");
+    add_normed(b, layer, x, h, post_norms[1]);
 }
 
 static void layer_olmo2(struct builder *b, uint32_t layer, struct ref x)
@@ -168,11 +190,8 @@ static void layer_exaone4(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_post[] = {
-    {"afmoe", read_afmoe, layer_afmoe},
-    {"exaone4", read_exaone4, layer_exaone4},
-    {"gemma2", read_gemma2, layer_gemma2},
-    {"gemma3", read_gemma3, layer_gemma3},
-    {"glm4", read_glm4, layer_glm4},
-    {"olmo2", read_olmo2, layer_olmo2},
-    {NULL, NULL, NULL},
+    {"afmoe", read_afmoe, layer_afmoe},    {"exaone4", read_exaone4, layer_exaone4},
+    {"gemma2", read_gemma2, layer_gemma2}, {"gemma3", read_gemma3, layer_gemma3},
+    {"glm4", read_glm4, layer_glm4},       {"olmo2", read_olmo2, layer_olmo2},
+    {"plamo3", read_plamo3, layer_plamo3}, {NULL, NULL, NULL},
 };

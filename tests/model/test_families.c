@@ -12,6 +12,8 @@ static const struct form gemma4 = {
 static const struct form mistral3 = {"mistral3", .norm_before = true};
 static const struct form glm4 = {"glm4", .norm_before = true, .norm_after = true,
                                  .gate_in_up = true};
+static const struct form plamo3 = {"plamo3", .norm_before = true, .norm_after = true,
+                                   .norm_heads = true, .gate_in_up = true};
 
 static void yarn_keys(struct file *f)
 {
@@ -127,6 +129,59 @@ static void test_gemma3(void **unused)
         check("the same with a cap", &f, layers, LAYERS, cap);
         file_free(&f);
     }
+}
+
+/* As PLaMo's converter has it: Q, K and V are one tensor, and the names of norms behind
+ * attention and feed-forward end at what they are of. */
+static void name_as_plamo(struct file *f)
+{
+    static const char *const norms[] = {"post_attention_norm", "post_ffw_norm"};
+    fuse(f);
+    for (int i = 0; i < LAYERS; i++)
+        for (size_t k = 0; k < 2; k++) {
+            struct values *t = tensor_of(f, i, norms[k]);
+            snprintf(t->name, sizeof t->name, "blk.%d.%s", i, norms[k]);
+        }
+}
+
+/* Windows in seven layers of eight, or as the file says, which rotate by another base and are
+ * not scaled; or none. */
+static void test_plamo3(void **unused)
+{
+    (void)unused;
+    const double most = 9e-12, base = 1000000;
+    const struct sight yarn = {0, yarn_rotation(HEAD_DIM, base, 8, 512)};
+    static const struct {
+        const char *name;
+        uint32_t window;
+        int period;
+        float local; /* base; 0: there is no key */
+    } cases[] = {
+        {"plamo3", WINDOW, 0, 0},
+        {"plamo3 with windows in a pattern", WINDOW, 3, 0},
+        {"plamo3 with a base in windows", WINDOW, 3, 100},
+        {"plamo3 with a window of 0", 0, 3, 100},
+    };
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double local = cases[i].local > 0 ? (double)cases[i].local : 10000;
+        const int period = cases[i].window == 0 ? 1 : cases[i].period ? cases[i].period : 8;
+        struct sight layers[LAYERS];
+        struct file f;
+        file_init(&f, &plamo3);
+        key_f32(&f, "rope.freq_base", (float)base);
+        yarn_keys(&f);
+        key_u32(&f, "attention.sliding_window", cases[i].window);
+        if (cases[i].period)
+            key_u32(&f, "attention.sliding_window_pattern", (uint32_t)cases[i].period);
+        if (cases[i].local > 0) key_f32(&f, "rope.freq_base_swa", cases[i].local);
+        every(layers, period, yarn, (struct sight){WINDOW, plain_rotation(HEAD_DIM, local)});
+        compute(&f, layers, LAYERS, 0, want);
+        name_as_plamo(&f);
+        check_logits(most, cases[i].name, &f, want);
+        file_free(&f);
+    }
+    free(want);
 }
 
 /* gemma4 with n_shared layers that read the keys of others. */
@@ -284,9 +339,10 @@ static void test_aliases(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_olmo3),  cmocka_unit_test(test_glm4),
-        cmocka_unit_test(test_gemma3), cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_gates),  cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_olmo3),   cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_gemma3),  cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_plamo3),  cmocka_unit_test(test_gates),
+        cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests_name("families", tests, NULL, NULL);
 }
