@@ -42,9 +42,10 @@ struct made_vocab {
     const char *model, *pre, *arch, *name, *template;
     const struct extra_token *extra;
     uint32_t n_extra;
-    uint32_t eos;              /* 0: none named */
-    uint8_t lacks;             /* the byte without a token; 0: none */
-    bool plain_bytes;          /* tokens of bytes are called plain text */
+    const float *scores; /* of these, where a model has some; NULL: all 0, as those of bytes */
+    uint32_t eos;        /* 0: none named */
+    uint8_t lacks;       /* the byte without a token; 0: none */
+    bool plain_bytes;    /* tokens of bytes are called plain text */
     const char *const *merges; /* "LEFT RIGHT" each; none with scores */
     uint32_t n_merges;
     const int32_t *suppressed;
@@ -69,7 +70,7 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     const bool is_text =
         m->pre && (strcmp(m->pre, "sarvam-moe") == 0 || strcmp(m->pre, "gemma4") == 0);
     bool as_hex = strcmp(m->model, "gpt2") != 0 || is_text;
-    bool spm = strcmp(m->model, "llama") == 0;
+    bool scored = strcmp(m->model, "llama") == 0 || strcmp(m->model, "plamo2") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
                     (m->template != NULL) + (m->eos != 0) + (m->n_suppressed > 0);
@@ -85,9 +86,10 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
         gb_u32(&b, i >= 256 ? m->extra[i - 256].type
                    : as_hex && !m->plain_bytes && !(m->lacks && i == m->lacks) ? TOKEN_BYTE
                                                                                : TOKEN_NORMAL);
-    if (spm) {
+    if (scored) {
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
-        gb_zeros(&b, (size_t)n * 4);
+        gb_zeros(&b, m->scores ? 256 * 4 : (size_t)n * 4);
+        if (m->scores) buf_append(&b, m->scores, m->n_extra * sizeof *m->scores);
     } else {
         gb_kv_array(&b, "tokenizer.ggml.merges", GGUF_STRING, m->n_merges);
         for (uint32_t i = 0; i < m->n_merges; i++)

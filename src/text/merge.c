@@ -114,17 +114,6 @@ void merger_run(struct merger *m, const char *text, merge_lookup *lookup, const 
     }
 }
 
-static void emit_bytes(const struct vocab *v, const char *text, size_t len, struct ids *out)
-{
-    static const uint8_t replacement[3] = {0xef, 0xbf, 0xbd};
-    for (size_t i = 0; i < len; i++) {
-        int32_t id = v->byte_id[(uint8_t)text[i]];
-        if (id >= 0) ids_push(out, id);
-        for (int k = 0; id < 0 && k < 3; k++)
-            ids_push(out, v->byte_id[replacement[k]]);
-    }
-}
-
 void merger_emit(const struct merger *m, const struct vocab *v, const char *text,
                  struct ids *out)
 {
@@ -135,7 +124,7 @@ void merger_emit(const struct merger *m, const struct vocab *v, const char *text
         if (s->id >= 0)
             ids_push(out, s->id);
         else
-            emit_bytes(v, text + s->start, s->len, out);
+            vocab_spell(v, text + s->start, s->len, out);
     }
 }
 

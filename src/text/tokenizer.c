@@ -15,6 +15,7 @@
 #include "text/special.h"
 #include "text/spm.h"
 #include "text/turn_names.h"
+#include "text/unigram.h"
 #include "text/vocab.h"
 
 /* Offsets inside one text are 32 bits wide. */
@@ -29,12 +30,20 @@ struct template
     size_t len;
 };
 
+/* How a text is cut into tokens. */
+enum way {
+    BY_MERGES, /* of byte pairs (gpt2, gemma4) */
+    BY_SCORES, /* neighbours join, best score first (llama) */
+    BY_SUMS,   /* of scores (plamo2) */
+};
+
 struct tokenizer {
     const char *model; /* static */
-    bool merges;       /* byte pairs (gpt2, gemma4), else scores (llama) */
+    enum way way;
     bool pre_is_guess; /* the file does not name its pre-tokenizer, as some old ones */
     struct vocab vocab;
     struct bpe bpe;
+    struct unigram unigram;
     struct pretokenizer pre;
     struct special_set special;
     bool add_bos, add_eos, add_space;
@@ -120,6 +129,12 @@ static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, bool is
     return true;
 }
 
+static enum vocab_spelling spelling_of(const struct tokenizer *t)
+{
+    if (t->way == BY_SUMS) return SPELL_TEXT;
+    return t->way == BY_SCORES || t->pre.traits & PRE_SPACES ? SPELL_SPACES : SPELL_BYTES;
+}
+
 static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *err)
 {
     struct gguf_str name;
@@ -127,24 +142,27 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
         return err_set(err, ERR_FORMAT,
                        "%s: tokenizer.ggml.model is missing: the file has no vocabulary",
                        gguf_path(g));
-    static const char *const known[] = {"gpt2", "gemma4", "llama"};
+    static const struct {
+        const char *name;
+        enum way way;
+    } known[] = {
+        {"gpt2", BY_MERGES}, {"gemma4", BY_MERGES}, {"llama", BY_SCORES}, {"plamo2", BY_SUMS}};
+    enum { N_KNOWN = sizeof known / sizeof *known, GEMMA = 1 };
     size_t k = 0;
-    while (k < 3 && !is_text(&(struct piece){name.data, name.len}, known[k]))
+    while (k < N_KNOWN && !is_text(&(struct piece){name.data, name.len}, known[k].name))
         k++;
-    if (k == 3)
+    if (k == N_KNOWN)
         return err_set(err, ERR_FORMAT,
-                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama",
+                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2",
                        gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
-    t->model = known[k];
-    t->merges = k < 2;
-    if (t->merges && !open_pretokenizer(t, g, k == 1, err)) return false;
-    const bool is_text_spelled = !t->merges || t->pre.traits & PRE_SPACES;
-    if (!vocab_open(&t->vocab, g, is_text_spelled ? SPELL_SPACES : SPELL_BYTES, !t->merges,
-                    err))
-        return false;
-    if (t->merges) return true;
-    /* SentencePiece's own defaults, for files that name no ids. */
-    t->add_bos = t->add_space = true;
+    t->model = known[k].name;
+    t->way = known[k].way;
+    const bool merges = t->way == BY_MERGES;
+    if (merges && !open_pretokenizer(t, g, k == GEMMA, err)) return false;
+    if (!vocab_open(&t->vocab, g, spelling_of(t), !merges, err)) return false;
+    if (merges) return true;
+    /* SentencePiece's own defaults, for files that name no ids; PLaMo's are the same ids. */
+    t->add_bos = t->add_space = t->way == BY_SCORES;
     if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
     return true;
 }
@@ -217,7 +235,7 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
         !read_flag(g, "add_eos_token", &t->add_eos, err) ||
         !read_flag(g, "add_space_prefix", &t->add_space, err))
         return false;
-    if (t->merges) t->add_space = false;
+    if (t->way != BY_SCORES) t->add_space = false;
     if (t->pre.traits & PRE_MUST_BOS) t->add_bos = true;
     if (t->bos < 0) t->add_bos = false;
     if (t->eos < 0) t->add_eos = false;
@@ -228,11 +246,12 @@ static bool read_ids(struct tokenizer *t, const struct gguf *g, struct err *err)
     return true;
 }
 
-/* After read_ids: no merge may build a token that is an end by its name alone. */
-static bool open_merges(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
-                        struct err *err)
+/* After read_ids: no text may become a token that is an end by its name alone. */
+static bool open_way(struct tokenizer *t, const struct gguf *g, const atomic_bool *cancel,
+                     struct err *err)
 {
-    return !t->merges || bpe_open(&t->bpe, g, &t->vocab, &t->pre, cancel, err);
+    if (t->way == BY_SUMS) unigram_open(&t->unigram, &t->vocab);
+    return t->way != BY_MERGES || bpe_open(&t->bpe, g, &t->vocab, &t->pre, cancel, err);
 }
 
 /* The files of Phi-3 and Phi-3.5 do not say that white space after special tokens is dropped:
@@ -274,11 +293,11 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
 {
     struct tokenizer *t = mem_zalloc(1, sizeof *t);
     t->bos = t->eos = -1;
-    if (!open_model(t, g, err) || !read_ids(t, g, err) || !open_merges(t, g, cancel, err)) {
+    if (!open_model(t, g, err) || !read_ids(t, g, err) || !open_way(t, g, cancel, err)) {
         tokenizer_close(t);
         return NULL;
     }
-    special_open(&t->special, &t->vocab, is_phi3(g, t->merges));
+    special_open(&t->special, &t->vocab, is_phi3(g, t->way == BY_MERGES));
     read_templates(t, g);
     return t;
 }
@@ -289,6 +308,7 @@ void tokenizer_close(struct tokenizer *t)
     special_close(&t->special);
     pretokenize_close(&t->pre);
     bpe_close(&t->bpe);
+    unigram_close(&t->unigram);
     vocab_close(&t->vocab);
     ids_free(&t->ends);
     ids_free(&t->suppressed);
@@ -309,6 +329,7 @@ static bool in_vocab(const struct tokenizer *t, int32_t id)
 
 struct scratch {
     struct merger merger;
+    struct chart chart;
     struct words words;
     struct buf escaped;
 };
@@ -316,6 +337,7 @@ struct scratch {
 static void scratch_free(struct scratch *s)
 {
     merger_free(&s->merger);
+    chart_free(&s->chart);
     words_free(&s->words);
     buf_free(&s->escaped);
 }
@@ -349,7 +371,11 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
         text = s->escaped.data;
         len = s->escaped.len;
     }
-    if (!t->merges) {
+    if (t->way == BY_SUMS) {
+        unigram_encode(&t->unigram, &t->vocab, text, len, &s->chart, out);
+        return true;
+    }
+    if (t->way == BY_SCORES) {
         spm_encode(&t->vocab, text, len, &s->merger, out);
         return true;
     }
@@ -419,7 +445,7 @@ static bool encode_rest(const struct tokenizer *t, struct encoded *e, size_t fir
 {
     const struct spans *spans = &e->spans;
     struct ids *ids = &e->ids;
-    struct scratch s = {.merger.cancel = cancel};
+    struct scratch s = {.merger.cancel = cancel, .chart.cancel = cancel};
     struct buf text = {0};
     struct special_area *areas = mem_zalloc(spans->n, sizeof *areas);
     bool ok = true;
@@ -574,7 +600,7 @@ const char *tokenizer_model(const struct tokenizer *t)
 
 const char *tokenizer_pre(const struct tokenizer *t)
 {
-    return t->merges ? t->pre.name : "";
+    return t->way == BY_MERGES ? t->pre.name : "";
 }
 
 bool tokenizer_pre_is_guess(const struct tokenizer *t)

@@ -112,6 +112,17 @@ int32_t vocab_find_plain(const struct vocab *v, const char *text, size_t len)
     return id >= 0 && vocab_is_plain(v, id) ? id : -1;
 }
 
+void vocab_spell(const struct vocab *v, const char *text, size_t len, struct ids *out)
+{
+    static const uint8_t replacement[3] = {0xef, 0xbf, 0xbd};
+    for (size_t i = 0; i < len; i++) {
+        int32_t id = v->byte_id[(uint8_t)text[i]];
+        if (id >= 0) ids_push(out, id);
+        for (int k = 0; id < 0 && k < 3; k++)
+            ids_push(out, v->byte_id[replacement[k]]);
+    }
+}
+
 /* An array of the file with one item per token, or NULL without an error if it may be missing.
  */
 static bool token_array(const struct gguf *g, const char *key, size_t n, bool strings,
@@ -244,6 +255,9 @@ static bool read_scores(struct vocab *v, const struct gguf *g, bool needed, stru
     }
     if (ok) {
         qsort(list, v->n, sizeof *list, by_score);
+        v->score = mem_zalloc(v->n, sizeof *v->score);
+        for (size_t i = 0; i < v->n; i++)
+            v->score[list[i].id] = (float)list[i].score;
         v->order = mem_zalloc(v->n, sizeof *v->order);
         for (size_t i = 1; i < v->n; i++)
             v->order[list[i].id] =
@@ -301,7 +315,8 @@ static bool make_pieces(struct vocab *v, const struct gguf *g, struct err *err)
             *at = (char)byte;
             n = 1;
         } else if (v->type[i] == TOKEN_NORMAL || v->type[i] == TOKEN_UNUSED) {
-            n = v->spelling == SPELL_BYTES ? unspell_bytes(t, at) : unspell_spaces(t, at);
+            if (v->spelling == SPELL_BYTES) n = unspell_bytes(t, at);
+            if (v->spelling == SPELL_SPACES) n = unspell_spaces(t, at);
         }
         if (n) v->piece[i] = (struct piece){at, n};
         at += n;
@@ -373,6 +388,7 @@ void vocab_close(struct vocab *v)
     free(v->text);
     free(v->piece);
     free(v->type);
+    free(v->score);
     free(v->order);
     free(v->slots);
     free(v->pairs);

@@ -32,16 +32,18 @@ enum token_type {
 enum vocab_spelling {
     SPELL_BYTES,  /* each character is one byte, by the table of vocab_byte_char (gpt2) */
     SPELL_SPACES, /* text, with U+2581 for a space; bytes as <0xXX> */
+    SPELL_TEXT,   /* text as it is; bytes as <0xXX> */
 };
 
 struct vocab {
     size_t n;
     enum vocab_spelling spelling;
-    size_t max_len;      /* bytes of the longest text */
-    struct piece *text;  /* n, as the file spells them */
-    struct piece *piece; /* n, the bytes they stand for */
-    uint8_t *type;       /* n, enum token_type */
-    uint32_t *order; /* n, 0 for the best score; equal scores share a number; NULL if none */
+    size_t max_len;       /* bytes of the longest text */
+    struct piece *text;   /* n, as the file spells them */
+    struct piece *piece;  /* n, the bytes they stand for */
+    uint8_t *type;        /* n, enum token_type */
+    float *score;         /* n, NULL if none are needed */
+    uint32_t *order;      /* n, 0 for the best score; equal scores share a number; or NULL */
     int32_t byte_id[256]; /* the token of each single byte, -1 if there is none */
     uint32_t *slots;      /* hash table of id + 1 by text */
     size_t n_slots;
@@ -64,6 +66,9 @@ int32_t vocab_find_plain(const struct vocab *v, const char *text, size_t len);
 bool vocab_is_plain(const struct vocab *v, int32_t id);
 /* A token that is matched whole by its spelling: control, unknown or user-defined. */
 bool vocab_is_special(const struct vocab *v, int32_t id);
+
+/* Appends the tokens of the bytes of text, those of U+FFFD for one that has none. */
+void vocab_spell(const struct vocab *v, const char *text, size_t len, struct ids *out);
 
 /* Bytes of the character at s[0..n): 1 where it is not valid UTF-8. n is at least 1. */
 size_t vocab_char_len(const char *s, size_t n);

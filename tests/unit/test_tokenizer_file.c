@@ -329,10 +329,10 @@ static void test_phi3_strips(void **state)
 static void test_missing_byte(void **state)
 {
     (void)state;
-    static const char *const models[] = {"gpt2", "llama"};
+    static const char *const models[] = {"gpt2", "llama", "plamo2"};
     static const uint8_t missing[] = {0xff, 0xf1, 0x03, 0x0b};
-    for (size_t i = 0; i < 2 * sizeof missing; i++) {
-        struct made_vocab m = {.model = models[i % 2], .pre = "gpt-2", .lacks = missing[i / 2]};
+    for (size_t i = 0; i < 3 * sizeof missing; i++) {
+        struct made_vocab m = {.model = models[i % 3], .pre = "gpt-2", .lacks = missing[i / 3]};
         struct tokenizer *tok = made(&m);
         struct ids ids = {0};
         encode(tok, (const char[]){'a', (char)m.lacks}, 2, false, &ids);
@@ -381,7 +381,7 @@ static void test_refusals(void **state)
     (void)state;
     const struct extra_token none[] = {{"x1", TOKEN_NORMAL}};
     refused(&(struct made_vocab){.model = "wordpiece", .extra = none, .n_extra = 1},
-            "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama");
+            "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama, plamo2");
     const struct made_vocab odd = {
         .model = "gpt2", .pre = "klingon", .extra = none, .n_extra = 1};
     refused(&odd, "unknown pre-tokenizer \"klingon\"; known are llama-bpe, ");

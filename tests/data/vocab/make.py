@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the small vocabularies of the tests: bpe.gguf (gpt2), spm.gguf (llama), gemma4.gguf.
+"""Writes the small vocabularies of the tests: bpe.gguf (gpt2), spm.gguf (llama), gemma4.gguf,
+plamo2.gguf.
 usage: make.py [DIR]. They hold no tensors. Standard library only."""
 import os
 import re
@@ -140,7 +141,26 @@ def gemma4(path):
     w.write(path)
 
 
+def plamo2(path):
+    lines = Counter(tuple(line + "\n") for line in KNOWN.split("\n") if line)
+    chars = sorted({c for line in lines for c in line} - set("#$\u00e9"))
+    head = ["<|plamo:%s|>" % name for name in ("unk", "bos", "eos", "pad", "op")]
+    head += ["<0x%02X>" % b for b in range(256)]
+    types = [2, 3, 3, 3, 3] + [6] * 256
+    runs = ["\n\n", "  ", "    "]
+    pieces = chars + runs + ["".join(m) for m in learn(lines, 400, head + chars + runs)]
+    w = Writer()
+    # The longer a token, the less likely, but more so than its parts; some are as good as these.
+    scores = [-float(8 + len(p) * 3 // 2 + i % 3) for i, p in enumerate(pieces)]
+    common(w, "plamo2", head + pieces + ["[PAD1]"], types + [1] * len(pieces) + [5], 1, 2, 0)
+    w.add("tokenizer.ggml.scores", 6, [0.0] * len(head) + scores + [-1000.0])
+    w.add("tokenizer.ggml.eot_token_id", 4, 4)
+    w.add("tokenizer.ggml.add_space_prefix", 7, False)
+    w.write(path)
+
+
 out = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 bpe(os.path.join(out, "bpe.gguf"))
 spm(os.path.join(out, "spm.gguf"))
 gemma4(os.path.join(out, "gemma4.gguf"))
+plamo2(os.path.join(out, "plamo2.gguf"))
