@@ -138,8 +138,9 @@ static void norm_heads(struct builder *b, uint32_t layer, const struct attention
     const bool maybe = a->norm_if || a->layer_norm_if;
     if (!a->qk_norm && !(maybe && weights_has(b->ws, layer_tensor(name, layer, norm)))) return;
     const size_t dim = b->hp->layers[layer].head_dim_k, group = a->norm_all ? x.n : dim;
-    if (a->layer_norm_if) {
-        build_centre(b, x, dim, x);
+    if (a->layer_norm_if) build_centre(b, x, dim, x);
+    if (a->layer_norm_if || a->norm_each) {
+        layer_tensor(name, layer, norm);
         build_norm(b, x, weights_flat(b->ws, name, x.n / dim, dim, false), dim, x);
     } else {
         build_norm(b, x, layer_vector(b, layer, norm, group), group, x);

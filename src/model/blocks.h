@@ -38,6 +38,7 @@ struct attention {
     bool qk_norm;       /* RMS norm of each head of Q and K before the rotation */
     bool norm_if;       /* the same in files that have it */
     bool norm_all;      /* that norm is of all heads together */
+    bool norm_each;     /* it has factors of its own for each head */
     bool norm_bare;     /* that norm has no factors */
     bool norm_last;     /* that norm follows the rotation */
     bool head_gains;    /* and that of Q has a factor for each head, attn_q_norm */
@@ -83,6 +84,10 @@ void block_delta_attention(struct builder *b, uint32_t layer, struct ref in, str
 /* Mamba-1: ssm_in, convolution, ssm_x, norms of what that gives where models have them, ssm_dt,
  * states, gate, ssm_out. */
 void block_mamba(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* States as Mamba-2's whose steps, B and C are made as Mamba-1's, of what the convolution
+ * gives: ssm_in with gate and x of each head in turn, convolution of x, ssm_x with B, C and
+ * what steps are made from, norms of these, ssm_dt, states, gate, ssm_out. */
+void block_mamba_by_heads(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r);

@@ -17,16 +17,23 @@ static void add_normed(struct builder *b, uint32_t layer, struct ref x, struct r
 static const char *const post_norms[2] = {"post_attention_norm.weight", "post_ffw_norm.weight"};
 static const char *const plamo_norms[2] = {"post_attention_norm", "post_ffw_norm"};
 
-/* Norms before each block, too. */
+/* A layer with norms before each block, too, behind attention or what stands in its place,
+ * whose result is h. */
+static void sandwich_end(struct builder *b, uint32_t layer, struct ref x, struct ref h,
+                         const char *const norms[2])
+{
+    add_normed(b, layer, x, h, norms[0]);
+    build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
+    block_feedforward(b, layer, h, h);
+    add_normed(b, layer, x, h, norms[1]);
+}
+
 static void sandwich_layer(struct builder *b, uint32_t layer, struct ref x,
                            const struct attention *a, const char *const norms[2])
 {
     struct ref h = block_begin(b, layer, x);
     block_attention(b, layer, h, h, a);
-    add_normed(b, layer, x, h, norms[0]);
-    build_norm(b, x, layer_vector(b, layer, "ffn_norm.weight", x.n), 0, h);
-    block_feedforward(b, layer, h, h);
-    add_normed(b, layer, x, h, norms[1]);
+    sandwich_end(b, layer, x, h, norms);
 }
 
 /* A window in every other layer, from the first on; the first converters did not say how long.
@@ -126,6 +133,30 @@ static void layer_afmoe(struct builder *b, uint32_t layer, struct ref x)
         post_norms);
 }
 
+/* Layers without heads are recurrent. How wide the row is that steps are made from follows from
+ * the embedding. */
+static bool read_plamo2(struct hparams *hp, struct err *err)
+{
+    enum { LEAST_STEP = 64, STEP_SHARE = 16 };
+    hp->gate = GATE_IN_UP;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].recurrent = hp->layers[i].n_head_kv == 0;
+    hp->ssm.n_step = hp->n_embd / STEP_SHARE;
+    if (hp->ssm.n_step < LEAST_STEP) hp->ssm.n_step = LEAST_STEP;
+    return hparams_ssm_heads(hp, err);
+}
+
+static void layer_plamo2(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct attention a = {.pairs = ROPE_NEOX, .qk_norm = true, .norm_each = true};
+    struct ref h = block_begin(b, layer, x);
+    if (b->hp->layers[layer].recurrent)
+        block_mamba_by_heads(b, layer, h, h);
+    else
+        block_attention(b, layer, h, h, &a);
+    sandwich_end(b, layer, x, h, plamo_norms);
+}
+
 /* Windows, if there are some, in seven layers of eight; they rotate by a base of their own. */
 static bool read_plamo3(struct hparams *hp, struct err *err)
 {
@@ -190,8 +221,13 @@ static void layer_exaone4(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_post[] = {
-    {"afmoe", read_afmoe, layer_afmoe},    {"exaone4", read_exaone4, layer_exaone4},
-    {"gemma2", read_gemma2, layer_gemma2}, {"gemma3", read_gemma3, layer_gemma3},
-    {"glm4", read_glm4, layer_glm4},       {"olmo2", read_olmo2, layer_olmo2},
-    {"plamo3", read_plamo3, layer_plamo3}, {NULL, NULL, NULL},
+    {"afmoe", read_afmoe, layer_afmoe},
+    {"exaone4", read_exaone4, layer_exaone4},
+    {"gemma2", read_gemma2, layer_gemma2},
+    {"gemma3", read_gemma3, layer_gemma3},
+    {"glm4", read_glm4, layer_glm4},
+    {"olmo2", read_olmo2, layer_olmo2},
+    {"plamo2", read_plamo2, layer_plamo2},
+    {"plamo3", read_plamo3, layer_plamo3},
+    {NULL, NULL, NULL},
 };

@@ -208,18 +208,37 @@ bool hparams_ssm1(struct hparams *hp, struct err *err)
            hparams_u32(hp, "ssm.time_step_rank", 1, MAX_WIDTH, true, &hp->ssm.n_step, err);
 }
 
-bool hparams_ssm(struct hparams *hp, struct err *err)
+static bool ssm_shares(const struct hparams *hp, struct err *err)
 {
-    if (!read_ssm_sizes(hp, err) ||
-        !hparams_u32(hp, "ssm.group_count", 1, MAX_HEADS, true, &hp->ssm.n_group, err) ||
-        !hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err))
-        return false;
     if (hp->ssm.n_head % hp->ssm.n_group == 0 && hp->ssm.n_inner % hp->ssm.n_head == 0)
         return true;
     return err_set(err, ERR_FORMAT,
                    "%s: recurrent layers have %u values, %u heads and %u groups, which do not "
                    "share evenly",
                    gguf_path(hp->g), hp->ssm.n_inner, hp->ssm.n_head, hp->ssm.n_group);
+}
+
+bool hparams_ssm(struct hparams *hp, struct err *err)
+{
+    return read_ssm_sizes(hp, err) &&
+           hparams_u32(hp, "ssm.group_count", 1, MAX_HEADS, true, &hp->ssm.n_group, err) &&
+           hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err) &&
+           ssm_shares(hp, err);
+}
+
+bool hparams_ssm_heads(struct hparams *hp, struct err *err)
+{
+    uint32_t n_said = 0;
+    hp->ssm.n_group = 1;
+    if (!hparams_u32(hp, "ssm.group_count", 0, MAX_HEADS, false, &n_said, err)) return false;
+    if (n_said > 0)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key %s.ssm.group_count is %u, but heads of hearth's %s are in no "
+                       "groups",
+                       gguf_path(hp->g), hp->arch, n_said, hp->arch);
+    return read_ssm_sizes(hp, err) &&
+           hparams_u32(hp, "ssm.time_step_rank", 1, MAX_HEADS, true, &hp->ssm.n_head, err) &&
+           ssm_shares(hp, err);
 }
 
 static bool read_scaling_type(struct hparams *hp, struct err *err)

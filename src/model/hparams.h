@@ -135,7 +135,7 @@ struct hparams {
         uint32_t n_group, n_head; /* of q and k, of v */
         uint32_t n_inner;         /* values of all heads */
         float decay_bound;        /* as in struct op_decay; 0: none */
-        uint32_t n_step;          /* of the row that steps are made from; Mamba-1 alone */
+        uint32_t n_step;          /* of the row that steps are made from, if they are of one */
         bool normed, norm_bare;   /* that row, B and C are; without factors; likewise */
     } ssm;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
@@ -235,5 +235,7 @@ bool hparams_unit_limits(struct hparams *hp, struct err *err);
 bool hparams_ssm(struct hparams *hp, struct err *err);
 /* Those of Mamba-1, which has no heads and groups: its rank is n_step. */
 bool hparams_ssm1(struct hparams *hp, struct err *err);
+/* Those of heads that share B and C, which files call no groups; they do not say n_step. */
+bool hparams_ssm_heads(struct hparams *hp, struct err *err);
 
 #endif

@@ -279,6 +279,57 @@ void block_mamba(struct builder *b, uint32_t layer, struct ref in, struct ref ou
     build_matmul(b, heads, &o, 1);
 }
 
+/* The same for the states of heads, with B and C in front: gates of heads, B and C. */
+static struct scan project_by_heads(struct builder *b, uint32_t layer, struct ref x)
+{
+    const size_t n_step = b->hp->ssm.n_step, n_dim = b->hp->ssm.n_dim;
+    const size_t n_head = b->hp->ssm.n_head;
+    struct ref all = build_rows(b, "scan", 2 * n_dim + n_step);
+    struct ref narrow = ref_part(all, 2 * n_dim, n_step), steps = build_rows(b, "dt", n_head);
+    const struct scan s = {build_rows(b, "gates", 2 * n_head), ref_part(all, 0, n_dim),
+                           ref_part(all, n_dim, n_dim)};
+    const struct linear from_x = layer_linear(b, layer, "ssm_x", x.n, all);
+    build_matmul(b, x, &from_x, 1);
+    build_norm(b, s.b, layer_vector(b, layer, "ssm_b_norm", n_dim), 0, s.b);
+    build_norm(b, s.c, layer_vector(b, layer, "ssm_c_norm", n_dim), 0, s.c);
+    build_norm(b, narrow, layer_vector(b, layer, "ssm_dt_norm", n_step), 0, narrow);
+    struct linear dt = layer_linear(b, layer, "ssm_dt", n_step, steps);
+    dt.bias = NULL; /* it counts in the decay */
+    build_matmul(b, narrow, &dt, 1);
+    build_decay(b, &(struct op_decay){.in = steps,
+                                      .out = s.steps,
+                                      .bias = layer_vector(b, layer, "ssm_dt.bias", n_head),
+                                      .a = per_head(b, layer, "ssm_a", n_head)});
+    return s;
+}
+
+void block_mamba_by_heads(struct builder *b, uint32_t layer, struct ref in, struct ref out)
+{
+    const struct hparams *hp = b->hp;
+    const size_t n = hp->ssm.n_inner, n_head = hp->ssm.n_head, n_width = n / n_head;
+    struct ref all = build_rows(b, "mixed", 2 * n), z = build_rows(b, "z", n);
+    struct ref x = build_rows(b, "conv_in", n), heads = build_rows(b, "heads", n);
+    const struct linear i = layer_linear(b, layer, "ssm_in", in.n, all);
+    build_matmul(b, in, &i, 1);
+    build_deal(b, all, n_width, n_width, z, x);
+    struct ref conv = mamba_conv(b, layer, x);
+    const struct scan s = project_by_heads(b, layer, conv);
+    build_recur(b, &(struct op_recur){.q = s.c,
+                                      .k = s.b,
+                                      .v = conv,
+                                      .out = heads,
+                                      .gates = s.steps,
+                                      .skip = per_head(b, layer, "ssm_d", n_head),
+                                      .n_heads = hp->ssm.n_head,
+                                      .n_groups = 1,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = (uint32_t)n_width});
+    end_rows(b, layer, false);
+    build_glu(b, z, heads, GLU_SILU, heads);
+    const struct linear o = layer_linear(b, layer, "ssm_out", n, out);
+    build_matmul(b, heads, &o, 1);
+}
+
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r)
 {

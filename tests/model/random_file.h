@@ -40,6 +40,7 @@ struct form {
     const char *attn_norm, *feed_norm; /* where these norms have other names; a parallel
                                         * feed-forward has none of its own without */
     bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
+    bool rms_each;   /* Q and K: norms of each head, likewise */
     bool head_bias;  /* of the logits */
     bool gate_heads; /* what heads give is multiplied by the sigmoid of attn_gate's product */
     bool gate_each;  /* which has one value for each head */
@@ -377,7 +378,7 @@ static inline void attention_tensors(struct file *f, int layer)
     if (form->more_biases) bias_tensor(f, layer, "attn_output", EMBD);
     if (form->sinks) layer_tensor(f, layer, "attn_sinks", HEADS, 1);
     if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, gate_count(form));
-    if (form->norm_each) {
+    if (form->norm_each || form->rms_each) {
         head_norm_tensor(f, layer, "attn_q_norm", HEADS);
         head_norm_tensor(f, layer, "attn_k_norm", KV_HEADS);
     }

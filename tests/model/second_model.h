@@ -243,6 +243,7 @@ static inline void norm_and_rotate(const struct file *f, const float *w,
     for (size_t h = 0; h < n_heads; h++) {
         double *head = x + h * HEAD_DIM;
         if (f->form->norm_each) layer_norm(w + h * HEAD_DIM, head, HEAD_DIM, head);
+        if (f->form->rms_each) norm(w + h * HEAD_DIM, head, HEAD_DIM, head);
         if (f->form->norm_heads && !f->form->norm_last) norm(w, head, HEAD_DIM, head);
         rotate(r, pos, head);
         if (f->form->norm_heads && f->form->norm_last) norm(w, head, HEAD_DIM, head);
@@ -517,7 +518,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
                              struct rows *rows)
 {
     const struct form *form = f->form;
-    const bool normed = form->norm_heads || form->norm_all || form->norm_each;
+    const bool normed = form->norm_heads || form->norm_all || form->norm_each || form->rms_each;
     const float *q_norm =
         normed || form->head_gains ? values_of(f, layer, "attn_q_norm") : NULL;
     const float *k_norm = normed ? values_of(f, layer, "attn_k_norm") : NULL;
