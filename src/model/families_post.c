@@ -9,7 +9,7 @@
 static void add_normed(struct builder *b, uint32_t layer, struct ref x, struct ref h,
                        const char *norm)
 {
-    build_norm(b, h, layer_vector(b, layer, norm, x.n), 0, h);
+    build_post_norm(b, h, layer_vector(b, layer, norm, x.n), h);
     build_add(b, x, h, 1, x);
 }
 
@@ -220,12 +220,40 @@ static void layer_exaone4(struct builder *b, uint32_t layer, struct ref x)
     post_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX, .qk_norm = true});
 }
 
+/* Layers with windows alone rotate. Norms of what blocks give have an epsilon that no file
+ * names. */
+static bool read_muse_glimmer(struct hparams *hp, struct err *err)
+{
+    double logit = 1;
+    hp->post_norm_eps = 1e-8f;
+    hp->logit_softcap = 30;
+    if (!hparams_f64(hp, "logit_scale", 1e-6, 1e6, true, &logit, err) ||
+        !hparams_softcap(hp, err) || !hparams_windows(hp, 4, err) ||
+        !hparams_local_dims(hp, hp->n_rot, hp->rope_base, err) || !hparams_unscaled(hp, err))
+        return false;
+    hp->logit_scale = (float)logit;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope = hp->layers[i].window > 0;
+    return true;
+}
+
+/* The embedding is behind a norm without factors. */
+static void layer_muse_glimmer(struct builder *b, uint32_t layer, struct ref x)
+{
+    if (layer == 0) build_norm(b, x, NULL, 0, x);
+    sandwich_layer(
+        b, layer, x,
+        &(struct attention){.pairs = ROPE_NORM, .qk_norm = true, .gates = GATES_APART},
+        post_norms);
+}
+
 const struct family families_post[] = {
     {"afmoe", read_afmoe, layer_afmoe},
     {"exaone4", read_exaone4, layer_exaone4},
     {"gemma2", read_gemma2, layer_gemma2},
     {"gemma3", read_gemma3, layer_gemma3},
     {"glm4", read_glm4, layer_glm4},
+    {"muse-glimmer", read_muse_glimmer, layer_muse_glimmer},
     {"olmo2", read_olmo2, layer_olmo2},
     {"plamo2", read_plamo2, layer_plamo2},
     {"plamo3", read_plamo3, layer_plamo3},

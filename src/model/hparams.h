@@ -83,7 +83,8 @@ struct hparams {
     bool route_first;   /* one is chosen and reads the row times its weight, then counts by 1 */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;
-    bool centred; /* norms of whole rows are LayerNorms: the mean is taken off first */
+    float post_norm_eps; /* of norms of what a block gives; default norm_eps */
+    bool centred;        /* norms of whole rows are LayerNorms: the mean is taken off first */
     enum norm_vectors norm_vectors;
     bool inner_norms; /* what heads give and what the feed-forward's second matrix reads, too,
                          is behind norms */

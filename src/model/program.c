@@ -182,6 +182,13 @@ void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t
     written(b, out);
 }
 
+void build_post_norm(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+{
+    add_op(b, OP_NORM)->norm = (struct op_norm){
+        .in = in, .out = out, .w = w, .group = in.n, .eps = b->hp->post_norm_eps};
+    written(b, out);
+}
+
 /* The vector beside the one of that name, "<stem>.weight". */
 static const struct weight *bias_beside(struct builder *b, const char *name, size_t n)
 {

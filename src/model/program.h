@@ -72,6 +72,8 @@ void build_cut(struct builder *b, struct ref in, float factor, struct ref out);
 /* w NULL: no factors. group 0: the whole row. */
 void build_norm(struct builder *b, struct ref in, const struct weight *w, size_t group,
                 struct ref out);
+/* The same of a whole row that a block gives: by hparams.post_norm_eps. */
+void build_post_norm(struct builder *b, struct ref in, const struct weight *w, struct ref out);
 /* The norm of a whole row that the family has; its factors are the tensor of that name,
  * "<stem>.weight", and its biases, where it has some, "<stem>.bias". out may be in. */
 void build_row_norm(struct builder *b, struct ref in, const char *name, struct ref out);

@@ -25,6 +25,7 @@ enum { EXPERTS = 6, USED = 2 };
 struct form {
     const char *arch;
     bool norm_before, norm_after; /* of attention and feed-forward */
+    double after_eps;             /* of norm_after; 0: that of the file */
     bool norm_heads;              /* Q and K: each head, else all together, if at all */
     bool norm_all;
     bool norm_heads_bare; /* Q and K: each head that rotates, after it, without factors */
@@ -53,6 +54,7 @@ struct form {
     bool ff_doubled; /* the file's key of FF says twice as much */
     bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
+    bool norm_embedding;  /* the embedding is behind a norm without factors */
     double situ, situ_up; /* of an activation: how far tanh lets gate and up go; 0: none */
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {

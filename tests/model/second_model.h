@@ -190,14 +190,21 @@ static inline void project(const struct file *f, int layer, const char *what, co
         y[i] = fmax(-limit, fmin(limit, y[i]));
 }
 
+static const double file_eps = 1e-6;
+
 /* w NULL: without factors. */
-static inline void norm(const float *w, const double *x, size_t n, double *y)
+static inline void norm_by(double eps, const float *w, const double *x, size_t n, double *y)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += x[i] * x[i];
     for (size_t i = 0; i < n; i++)
-        y[i] = x[i] / sqrt(sum / (double)n + 1e-6) * (w ? (double)w[i] : 1);
+        y[i] = x[i] / sqrt(sum / (double)n + eps) * (w ? (double)w[i] : 1);
+}
+
+static inline void norm(const float *w, const double *x, size_t n, double *y)
+{
+    norm_by(file_eps, w, x, n, y);
 }
 
 /* LayerNorm takes the mean off first. */
@@ -222,6 +229,13 @@ static inline void row_norm(const struct file *f, int layer, const char *what, c
     else
         norm(w, x, EMBD, y);
     if (form->norm_biases) add_bias(y, bias_of(f, layer, what), EMBD);
+}
+
+/* The norm of what attention or the feed-forward gives. */
+static inline void norm_after(const struct file *f, int layer, const char *what, double *y)
+{
+    const double eps = f->form->after_eps;
+    norm_by(eps > 0 ? eps : file_eps, values_of(f, layer, what), y, EMBD, y);
 }
 
 static inline void rotate(const struct rotation *r, size_t pos, double *head)
@@ -510,7 +524,7 @@ static inline void feed_forward(const struct file *f, int layer, const double *h
     memcpy(in, form->parallel ? h : x, sizeof in);
     if (form->norm_before && !form->parallel) row_norm(f, layer, ffn_norm_name(form), x, in);
     experts_or_dense(f, layer, form->experts.early ? h : in, in, out);
-    if (form->norm_after) norm(values_of(f, layer, "post_ffw_norm"), out, EMBD, out);
+    if (form->norm_after) norm_after(f, layer, "post_ffw_norm", out);
     add_times(x, out, or_one(f->scales.residual));
 }
 
@@ -552,7 +566,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
             norm(values_of(f, layer, "attn_sub_norm"), heads, HEADS * HEAD_DIM, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
-        if (form->norm_after) norm(values_of(f, layer, "post_attention_norm"), out, EMBD, out);
+        if (form->norm_after) norm_after(f, layer, "post_attention_norm", out);
         add_times(rows->x[p], out, or_one(f->scales.residual) * or_one(f->scales.attention));
     }
 }
@@ -564,6 +578,8 @@ static inline void embed(const struct file *f, struct rows *rows)
     for (size_t p = 0; p < N_IDS; p++)
         for (size_t i = 0; i < EMBD; i++)
             rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] * scale;
+    for (size_t p = 0; f->form->norm_embedding && p < N_IDS; p++)
+        norm(NULL, rows->x[p], EMBD, rows->x[p]);
 }
 
 static inline void head(const struct file *f, const struct rows *rows, double softcap,

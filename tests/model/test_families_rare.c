@@ -220,8 +220,6 @@ static void compute_talkie(const struct file *f, float *logits)
     double(*first)[EMBD] = mem_zalloc(N_IDS, sizeof *first);
     const struct sight all = {0, plain_rotation(HEAD_DIM, base)};
     embed(f, rows);
-    for (size_t p = 0; p < N_IDS; p++)
-        norm(NULL, rows->x[p], EMBD, rows->x[p]);
     memcpy(first, rows->x, sizeof rows->x);
     for (int layer = 0; layer < LAYERS; layer++) {
         attention(f, layer, &all, rows);
@@ -251,8 +249,12 @@ static void test_talkie(void **unused)
 {
     (void)unused;
     const double most = 4e-13;
-    static const struct form talkie = {"talkie", .norm_before = true, .norm_bare = true,
-                                       .norm_heads_bare = true, .head_gains = true};
+    static const struct form talkie = {"talkie",
+                                       .norm_before = true,
+                                       .norm_bare = true,
+                                       .norm_heads_bare = true,
+                                       .norm_embedding = true,
+                                       .head_gains = true};
     float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
     struct file f;
     file_init(&f, &talkie);
@@ -353,13 +355,65 @@ static void test_maple_unsaid(void **unused)
     file_free(&f);
 }
 
+static void multiply(struct file *f, const char *what, float factor)
+{
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const struct values *t = tensor_of(f, layer, what);
+        for (size_t i = 0; i < t->n_in * t->n_out; i++)
+            t->v[i] *= factor;
+    }
+}
+
+static const struct form muse = {"muse-glimmer",    .norm_before = true, .norm_after = true,
+                                 .after_eps = 1e-8, .norm_heads = true,  .norm_embedding = true,
+                                 .gate_heads = true};
+
+static void muse_layers(struct sight *layers, int period, size_t n_rot, double local_base)
+{
+    struct rotation r = plain_rotation(n_rot, local_base);
+    r.neighbours = true;
+    every(layers, period, (struct sight){0, plain_rotation(0, base)},
+          (struct sight){WINDOW, r});
+}
+
+/* Norms before blocks and behind them, those by an epsilon of their own; layers with windows
+ * alone rotate. */
+static void test_muse_glimmer(void **unused)
+{
+    (void)unused;
+    const double most = 5e-12;
+    struct sight layers[LAYERS];
+    struct file f;
+    file_init(&f, &muse);
+    check_refused(&f, "m.gguf: key muse-glimmer.logit_scale is missing");
+    key_f32(&f, "logit_scale", 4);
+    f.scales.logits = 0.25;
+    check_refused(&f, "m.gguf: key muse-glimmer.attention.sliding_window is missing");
+    key_u32(&f, "attention.sliding_window", WINDOW);
+    muse_layers(layers, 4, HEAD_DIM, base);
+    check_within(most, "muse-glimmer", &f, layers, LAYERS, 30);
+    multiply(&f, "attn_output", 1e-4f);
+    multiply(&f, "ffn_down", 1e-4f);
+    check_within(most, "muse-glimmer with small results", &f, layers, LAYERS, 30);
+    key_f32(&f, "final_logit_softcapping", 3);
+    key_u32(&f, "attention.sliding_window_pattern", 3);
+    key_f32(&f, "rope.freq_base_swa", 100);
+    key_u32(&f, "rope.dimension_count_swa", HEAD_DIM / 2);
+    muse_layers(layers, 3, HEAD_DIM / 2, 100);
+    check_within(most, "muse-glimmer by other keys", &f, layers, LAYERS, 3);
+    key_f32(&f, "rope.scaling.factor", 2);
+    check_refused(&f, "m.gguf: the file scales its rotations (context by 2, cos and sin by 1), "
+                      "which hearth's muse-glimmer does not");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen),         cmocka_unit_test(test_arctic),
         cmocka_unit_test(test_openelm),      cmocka_unit_test(test_plamo),
         cmocka_unit_test(test_talkie),       cmocka_unit_test(test_maple),
-        cmocka_unit_test(test_maple_unsaid),
+        cmocka_unit_test(test_maple_unsaid), cmocka_unit_test(test_muse_glimmer),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
