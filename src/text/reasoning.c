@@ -10,10 +10,11 @@
 #include "text/tokenizer.h"
 
 /* Rows from ROW_TAGS on are plain pairs of tags. */
-enum { ROW_HARMONY, ROW_OPENED, ROW_GEMMA, ROW_TAGS };
+enum { ROW_HARMONY, ROW_RECIPIENTS, ROW_OPENED, ROW_GEMMA, ROW_TAGS };
 
 static const struct reasoning_marker table[] = {
     [ROW_HARMONY] = {"harmony", "<|channel|>analysis<|message|>", "<|end|>"},
+    [ROW_RECIPIENTS] = {"muse", "<|start|>assistant to=self<|message|>", "<|eom|>"},
     [ROW_OPENED] = {"kimi-k3", "<|open|>think<|sep|>", "<|close|>think<|sep|>"},
     [ROW_GEMMA] = {"gemma", "<|channel>thought\n", "<channel|>"},
     [ROW_TAGS] = {"think", "<think>", "</think>"},
@@ -36,6 +37,7 @@ struct marker_ids {
     int32_t open, close;
 };
 
+/* Muse: like harmony, but a header names whom the message is to; channel is -1. */
 struct harmony_ids {
     int32_t start, channel, message, end;
 };
@@ -87,7 +89,8 @@ static struct harmony_ids harmony_of(const struct tokenizer *tok)
 {
     struct harmony_ids h = {id_of(tok, "<|start|>"), id_of(tok, "<|channel|>"),
                             id_of(tok, "<|message|>"), id_of(tok, "<|end|>")};
-    if (h.start < 0 || h.channel < 0 || h.message < 0)
+    if (h.channel < 0) h.end = id_of(tok, "<|eom|>");
+    if (h.start < 0 || h.message < 0 || (h.channel < 0 && h.end < 0))
         return (struct harmony_ids){-1, -1, -1, -1};
     return h;
 }
@@ -103,7 +106,7 @@ static struct opened_ids opened_of(const struct tokenizer *tok)
 static struct marker_ids ids_of(const struct tokenizer *tok, size_t row)
 {
     struct marker_ids ids = {-1, -1};
-    if (row == ROW_HARMONY || row == ROW_OPENED) return ids;
+    if (row < ROW_GEMMA) return ids;
     ids.open = row == ROW_GEMMA ? id_of(tok, "<|channel>") : id_of(tok, table[row].open);
     ids.close = id_of(tok, table[row].close);
     if (ids.open < 0 || ids.close < 0) ids.open = ids.close = -1;
@@ -112,7 +115,8 @@ static struct marker_ids ids_of(const struct tokenizer *tok, size_t row)
 
 const struct reasoning_marker *reasoning_of(const struct tokenizer *tok)
 {
-    if (harmony_of(tok).start >= 0) return &table[ROW_HARMONY];
+    const struct harmony_ids h = harmony_of(tok);
+    if (h.start >= 0) return &table[h.channel >= 0 ? ROW_HARMONY : ROW_RECIPIENTS];
     if (opened_of(tok).open >= 0) return &table[ROW_OPENED];
     for (size_t i = ROW_GEMMA; i < N_ROWS; i++)
         if (ids_of(tok, i).open >= 0) return &table[i];
@@ -237,6 +241,20 @@ static void think(struct reasoning *r, bool last)
     close_thought(r);
 }
 
+/* Whom the header so far says that the message is to; NULL: nobody. */
+static const char *recipient(const struct reasoning *r)
+{
+    const bool names = r->harmony.start >= 0 && r->harmony.channel < 0;
+    const char *to = names && r->text.len ? strstr(buf_str(&r->text), " to=") : NULL;
+    return to ? to + 4 : NULL;
+}
+
+/* Whether what waits in a header is more than a role: no answer that lacks one. */
+static bool names_part(const struct reasoning *r)
+{
+    return r->in_channel || recipient(r);
+}
+
 /* Emits what is certain of the waiting text; last: all of it is. */
 static void drain(struct reasoning *r, bool last)
 {
@@ -244,7 +262,7 @@ static void drain(struct reasoning *r, bool last)
         if (r->state == STATE_HEADER) {
             if (r->text.len <= MAX_HEADER && !last) return;
             r->state = STATE_BODY;
-            if (last && r->in_channel) drop(r, r->text.len); /* cut off in a header */
+            if (last && names_part(r)) drop(r, r->text.len); /* cut off in a header */
             continue;
         }
         if (r->state == STATE_BEGIN && !begin(r, last)) return;
@@ -270,6 +288,14 @@ static void header(struct reasoning *r)
     r->part = REPLY_TEXT;
 }
 
+/* Whether the header is of a thought. */
+static bool names_thought(const struct reasoning *r)
+{
+    if (r->harmony.channel >= 0) return strncmp(buf_str(&r->text), "analysis", 8) == 0;
+    const char *to = recipient(r);
+    return to && strcmp(to, "self") == 0;
+}
+
 static bool harmony_token(struct reasoning *r, int32_t id)
 {
     const struct harmony_ids *h = &r->harmony;
@@ -280,13 +306,12 @@ static bool harmony_token(struct reasoning *r, int32_t id)
         header(r);
         r->in_channel = id == h->channel;
     } else if (id == h->message) {
-        bool analysis =
-            r->state == STATE_HEADER && strncmp(buf_str(&r->text), "analysis", 8) == 0;
+        const bool thought = r->state == STATE_HEADER && names_thought(r);
         if (r->state == STATE_HEADER && r->text.len) drop(r, r->text.len);
         drain(r, true);
         r->between = false;
         r->state = STATE_BODY;
-        r->part = analysis ? REPLY_REASONING : REPLY_TEXT;
+        r->part = thought ? REPLY_REASONING : REPLY_TEXT;
     } else if (id == h->end) {
         drain(r, true);
         r->between = true;
@@ -414,7 +439,7 @@ static void replay(struct reasoning *r, const int32_t *ids, size_t from, size_t 
     for (size_t i = from; i < n; i++)
         reasoning_add(r, ids[i]);
     r->muted = false;
-    if (r->text.len && !(r->state == STATE_HEADER && r->in_channel)) drop(r, r->text.len);
+    if (r->text.len && !(r->state == STATE_HEADER && names_part(r))) drop(r, r->text.len);
     r->n_prompt = r->text.len;
     r->end = 0;
     detokenizer_init(&r->whole, r->tok, true);

@@ -1,10 +1,11 @@
 /* Reasoning and answer told apart in a reply as its tokens come.
  *
- * One table of markers (reasoning_at): think tags, [THINK], harmony channels, the named parts
- * of Kimi K3, gemma's channel and their kin. Where the vocabulary has a marker as one token,
- * only that token counts, so a model may write about "<think>" in plain letters; otherwise the
- * marker is matched in the text, an opening one only at the start of the reply. In harmony
- * `<|end|>` ends a message and not the turn: the reply goes on in the next channel.
+ * One table of markers (reasoning_at): think tags, [THINK], harmony channels, whom messages of
+ * Muse are to, the named parts of Kimi K3, gemma's channel and their kin. Where the vocabulary
+ * has a marker as one token, only that token counts, so a model may write about "<think>" in
+ * plain letters; otherwise the marker is matched in the text, an opening one only at the start
+ * of the reply. In harmony `<|end|>`, and in Muse `<|eom|>`, ends a message and not the turn:
+ * the reply goes on in the next.
  *
  * struct reasoning belongs to one reply of the engine; it owns a little memory. One thread. */
 #ifndef TEXT_REASONING_H
@@ -56,8 +57,8 @@ void reasoning_flush(struct reasoning *r);
 /* Inside emit: where the piece begins in the whole reply as a detokenizer that shows control
  * tokens writes it. */
 size_t reasoning_piece_at(const struct reasoning *r);
-/* Whether a token that usually ends a turn does so here: false for <|end|> in harmony, which
- * ends a message. */
+/* Whether a token that usually ends a turn does so here: false for <|end|> in harmony and
+ * <|eom|> in Muse, which end a message. */
 bool reasoning_ends_turn(const struct reasoning *r, int32_t id);
 /* Whether the next token belongs to the answer, if it marks nothing: no thought is open, and no
  * header or the place before one is reached. */

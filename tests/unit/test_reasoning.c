@@ -99,7 +99,7 @@ static void opened_at(const struct tokenizer *tok, const char *before,
 static void test_rows(void **state)
 {
     (void)state;
-    for (size_t i = 3; reasoning_at(i); i++) {
+    for (size_t i = 4; reasoning_at(i); i++) {
         const struct reasoning_marker *m = reasoning_at(i);
         for (int user = 0; user < 2; user++) {
             enum token_type type = user ? TOKEN_USER_DEFINED : TOKEN_CONTROL;
@@ -225,6 +225,41 @@ static void test_harmony(void **state)
     (void)state;
     check_harmony(TOKEN_CONTROL);
     check_harmony(TOKEN_USER_DEFINED);
+}
+
+/* Muse: a header says whom the message is to. */
+static void check_recipients(enum token_type type)
+{
+    const struct extra_token extra[] = {
+        {"<|start|>", type}, {"<|message|>", type}, {"<|eom|>", type}, {"<|eot|>", type}};
+    struct tokenizer *tok = with(extra, 4);
+    assert_string_equal(reasoning_of(tok)->name, "muse");
+    const char *prompt = "<|start|>user<|message|>Q<|eot|><|start|>assistant";
+    split(tok, prompt,
+          " to=self<|message|>hm<|eom|><|start|>assistant to=user<|message|>Yes<|eot|>more",
+          true, "R:hm|T:Yes");
+    split(tok, prompt, " to=user<|message|>Yes<|eot|>more", true, "T:Yes");
+    split(tok, prompt, "<|message|>Yes<|eot|>", true, "T:Yes");
+    split(tok, prompt, " to=selfie<|message|>Yes", true, "T:Yes");
+    split(tok, prompt, " to=self<|message|>to=user, to=self", true, "R:to=user, to=self");
+    /* A message to a tool is shown, and the turn goes on behind it. */
+    split(tok, prompt,
+          " to=self<|message|>hm<|eom|><|start|>assistant to=look.up<|message|>{}<|eom|>"
+          "<|start|>assistant to=self<|message|>so<|eom|>",
+          true, "R:hm|T:{}|R:so");
+    split(tok, "<|start|>assistant to=self<|message|>", "hm<|eom|>", true, "R:hm");
+    split(tok, "<|start|>assistant to=se", "lf<|message|>hm<|eom|>", true, "R:hm");
+    split(tok, "<|start|>assistant to=user", "<|message|>Yes", true, "T:Yes");
+    split(tok, prompt, " to=se", true, ""); /* cut off in a header */
+    split(tok, prompt, "no header", true, "T:no header");
+    tokenizer_close(tok);
+}
+
+static void test_recipients(void **state)
+{
+    (void)state;
+    check_recipients(TOKEN_CONTROL);
+    check_recipients(TOKEN_USER_DEFINED);
 }
 
 /* Kimi K3: the answer is a part with a name as the thought is. */
@@ -437,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_letters_are_text),
         cmocka_unit_test(test_half_a_family),
         cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_recipients),
         cmocka_unit_test(test_opened),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_long_header),
