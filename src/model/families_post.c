@@ -247,12 +247,91 @@ static void layer_muse_glimmer(struct builder *b, uint32_t layer, struct ref x)
         post_norms);
 }
 
+/* Grok-2 makes scores of late rows larger behind their cap, which OP_ATTEND has not: up to the
+ * position that the file names nothing is done. */
+static bool grok_temperature(const struct hparams *hp, struct err *err)
+{
+    uint32_t last = 0;
+    if (!hparams_u32(hp, "attention.temperature_length", 0, MAX_CONTEXT, false, &last, err))
+        return false;
+    return last == 0 || hp->n_ctx <= last ||
+           err_set(
+               err, ERR_USER,
+               "%s: behind token %u, key grok.attention.temperature_length, scores count by "
+               "a temperature that hearth has not, but the context is %u tokens; use --ctx "
+               "%u or less",
+               gguf_path(hp->g), last, hp->n_ctx, last);
+}
+
+/* A factor of cos and sin beside that of YaRN is one that nothing applies. */
+static bool grok_rope(struct hparams *hp, struct err *err)
+{
+    double own = 1;
+    hp->yarn_beta_fast = 8;
+    return hparams_f64_alias(hp, "rope.scaling.yarn_beta_fast", "rope.scaling.beta_fast", 1e-3,
+                             1e6, &hp->yarn_beta_fast, err) &&
+           hparams_f64(hp, "rope.scaling.yarn_attn_factor", 1, 1, false, &own, err);
+}
+
+/* A file that does not say otherwise has the numbers of Grok-1. Weights of the chosen experts
+ * are not renormalised, and the router's scores have a cap, as the authors' code has it and
+ * llama.cpp has not. */
+static bool read_grok(struct hparams *hp, struct err *err)
+{
+    double embed = 78.38367176906169, logit = 0.5773502691896257;
+    double score = 0.08838834764831845, score_cap = 30, route_cap = 0;
+    hp->glu = GLU_GELU;
+    hp->route_as_is = true;
+    if (!hparams_need_experts(hp, err) ||
+        !hparams_f64(hp, "embedding_scale", 1e-6, 1e6, false, &embed, err) ||
+        !hparams_f64(hp, "logit_scale", 1e-6, 1e6, false, &logit, err) ||
+        !hparams_f64(hp, "attention.output_scale", 1e-6, 1e6, false, &score, err) ||
+        !hparams_f64(hp, "attn_logit_softcapping", 1, 1e6, false, &score_cap, err) ||
+        !hparams_f64(hp, "router_logit_softcapping", 0, 1e6, false, &route_cap, err))
+        return false;
+    hp->embed_scale = (float)embed;
+    hp->logit_scale = (float)logit;
+    hp->attn_scale = (float)score;
+    hp->attn_softcap = (float)score_cap;
+    hp->route_softcap = route_cap < 0x1p-20 ? 0.0f : (float)route_cap;
+    return hparams_softcap(hp, err) && grok_rope(hp, err) && grok_temperature(hp, err);
+}
+
+/* Experts, in Grok-2 with a dense feed-forward beside them; both then count by one over the
+ * root of 2. */
+static void grok_experts(struct builder *b, uint32_t layer, struct ref h)
+{
+    char name[TENSOR_NAME_CAP];
+    if (!weights_has(b->ws, layer_tensor(name, layer, "ffn_up.weight"))) {
+        block_experts_by(b, layer, h, h, h);
+        return;
+    }
+    struct ref dense = build_rows(b, "dense", h.n);
+    block_dense(b, layer, h, dense);
+    block_experts_by(b, layer, h, h, h);
+    build_add(b, h, dense, 1, h);
+    build_scale(b, h, (float)sqrt(0.5));
+}
+
+static void layer_grok(struct builder *b, uint32_t layer, struct ref x)
+{
+    char name[TENSOR_NAME_CAP];
+    struct ref h = block_begin(b, layer, x);
+    block_attention(b, layer, h, h, &(struct attention){.pairs = ROPE_NEOX});
+    add_normed(b, layer, x, h, "attn_output_norm.weight");
+    layer_norm(b, layer, b->hp->ffn_norm, x, h);
+    grok_experts(b, layer, h);
+    const bool old = weights_has(b->ws, layer_tensor(name, layer, "layer_output_norm.weight"));
+    add_normed(b, layer, x, h, old ? "layer_output_norm.weight" : "post_ffw_norm.weight");
+}
+
 const struct family families_post[] = {
     {"afmoe", read_afmoe, layer_afmoe},
     {"exaone4", read_exaone4, layer_exaone4},
     {"gemma2", read_gemma2, layer_gemma2},
     {"gemma3", read_gemma3, layer_gemma3},
     {"glm4", read_glm4, layer_glm4},
+    {"grok", read_grok, layer_grok},
     {"muse-glimmer", read_muse_glimmer, layer_muse_glimmer},
     {"olmo2", read_olmo2, layer_olmo2},
     {"plamo2", read_plamo2, layer_plamo2},

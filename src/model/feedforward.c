@@ -151,6 +151,15 @@ static void product(struct builder *b, uint32_t layer, const struct expert_kind 
     build_experts(b, in, &ex);
 }
 
+/* cap · tanh(scores / cap). */
+static void cap_scores(struct builder *b, struct ref scores, float cap)
+{
+    if (cap == 0.0f) return;
+    build_scale(b, scores, 1.0f / cap);
+    build_glu(b, scores, scores, GLU_TANH_ALONE, scores);
+    build_scale(b, scores, cap);
+}
+
 static struct ref route(struct builder *b, uint32_t layer, struct ref in)
 {
     const struct hparams *hp = b->hp;
@@ -165,6 +174,7 @@ static struct ref route(struct builder *b, uint32_t layer, struct ref in)
                           .scale = hp->expert_scale};
     const struct linear router = layer_linear(b, layer, "ffn_gate_inp", in.n, scores);
     build_matmul(b, in, &router, 1);
+    cap_scores(b, scores, hp->route_softcap);
     op.select =
         weights_vector_if(b->ws, layer_tensor(name, layer, "exp_probs_b.bias"), hp->n_expert);
     if (!op.select) /* as hy_v3 calls it */

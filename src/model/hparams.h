@@ -78,8 +78,9 @@ struct hparams {
     uint32_t n_expert_groups, n_expert_groups_used; /* 0: experts are in none */
     uint32_t n_layer_dense; /* the first layers, which have no experts */
     enum route_kind route;
-    bool route_as_is;   /* the weights of the chosen experts are not renormalised */
-    bool limit_first;   /* limits of units are of gates, not of their SiLUs */
+    float route_softcap; /* of what the router chooses by; 0: none */
+    bool route_as_is;    /* the weights of the chosen experts are not renormalised */
+    bool limit_first;    /* limits of units are of gates, not of their SiLUs */
     bool route_first;   /* one is chosen and reads the row times its weight, then counts by 1 */
     float expert_scale; /* of the routed weights; 1: none */
     float norm_eps;

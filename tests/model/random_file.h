@@ -24,9 +24,10 @@ enum { EXPERTS = 6, USED = 2 };
 /* How the layers of a family are put together. */
 struct form {
     const char *arch;
-    bool norm_before, norm_after; /* of attention and feed-forward */
-    double after_eps;             /* of norm_after; 0: that of the file */
-    bool norm_heads;              /* Q and K: each head, else all together, if at all */
+    bool norm_before, norm_after;        /* of attention and feed-forward */
+    double after_eps;                    /* of norm_after; 0: that of the file */
+    const char *attn_after, *feed_after; /* where these have other names */
+    bool norm_heads;                     /* Q and K: each head, else all together, if at all */
     bool norm_all;
     bool norm_heads_bare; /* Q and K: each head that rotates, after it, without factors */
     bool norm_last;       /* Q and K: after the rotation */
@@ -72,6 +73,7 @@ struct form {
         int n_dense;       /* layers in front without */
         size_t n_ff;       /* of each, with its key; 0: FF, without */
         size_t n_shared;   /* width of the one that all rows use, without a key; 0: none */
+        bool beside;       /* a dense feed-forward, and both count by one over the root of 2 */
         bool halves;       /* only those of the better half are chosen from, with its keys */
         size_t n_latent;   /* what experts read and write, without a key; 0: EMBD */
         bool routed;       /* what makes that row is called so, and a norm is behind them */
@@ -101,6 +103,7 @@ struct scales {
     double score_cap; /* tanh keeps scores below */
     double logits;    /* divides them */
     double qkv_limit; /* what Q, K and V are kept within */
+    double route_cap; /* tanh keeps scores of experts below */
 };
 
 struct values {
@@ -338,6 +341,16 @@ static inline const char *attn_norm_name(const struct form *form)
     return form->attn_norm ? form->attn_norm : "attn_norm";
 }
 
+static inline const char *attn_after_name(const struct form *form)
+{
+    return form->attn_after ? form->attn_after : "post_attention_norm";
+}
+
+static inline const char *ffn_after_name(const struct form *form)
+{
+    return form->feed_after ? form->feed_after : "post_ffw_norm";
+}
+
 static inline bool has_ffn_norm(const struct form *form)
 {
     return !form->parallel || form->feed_norm;
@@ -392,10 +405,9 @@ static inline void attention_tensors(struct file *f, int layer)
 
 static inline void feed_forward_tensors(struct file *f, int layer)
 {
-    if (has_experts(f->form, layer))
-        expert_tensors(f, layer);
-    else
-        dense_tensors(f, layer);
+    const bool has = has_experts(f->form, layer);
+    if (has) expert_tensors(f, layer);
+    if (!has || f->form->experts.beside) dense_tensors(f, layer);
 }
 
 static inline uint32_t n_blocks(const struct form *form)
@@ -445,10 +457,10 @@ static inline void file_init(struct file *f, const struct form *form)
     for (int i = 0; i < LAYERS; i++) {
         if (form->norm_before) norm_tensors(f, i, attn_norm_name(form));
         attention_tensors(f, i);
-        if (form->norm_after) layer_tensor(f, i, "post_attention_norm", EMBD, 1);
+        if (form->norm_after) layer_tensor(f, i, attn_after_name(form), EMBD, 1);
         if (form->norm_before && has_ffn_norm(form)) norm_tensors(f, i, ffn_norm_name(form));
         feed_forward_tensors(f, i);
-        if (form->norm_after) layer_tensor(f, i, "post_ffw_norm", EMBD, 1);
+        if (form->norm_after) layer_tensor(f, i, ffn_after_name(form), EMBD, 1);
     }
 }
 

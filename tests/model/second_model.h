@@ -393,6 +393,9 @@ static inline void route(const struct file *f, int layer, const double *x, doubl
         f->form->experts.select ? values_named(f, select_name(f->form, layer, name)) : NULL;
     double p[EXPERTS], choice[EXPERTS], sum = 0, chosen = 0;
     times(values_of(f, layer, "ffn_gate_inp"), x, EMBD, EXPERTS, p);
+    const double cap = f->scales.route_cap;
+    for (size_t e = 0; cap > 0 && e < EXPERTS; e++)
+        p[e] = cap * tanh(p[e] / cap);
     for (size_t e = 0; e < EXPERTS; e++)
         sum += p[e] = by_sigmoid ? sigmoid(p[e]) : exp(p[e]);
     for (size_t e = 0; e < EXPERTS; e++) {
@@ -509,10 +512,16 @@ static inline void dense(const struct file *f, int layer, const double *x, doubl
 static inline void experts_or_dense(const struct file *f, int layer, const double *router_x,
                                     const double *x, double *y)
 {
-    if (has_experts(f->form, layer))
-        experts(f, layer, router_x, x, y);
-    else
+    double beside[EMBD];
+    if (!has_experts(f->form, layer)) {
         dense(f, layer, x, y);
+        return;
+    }
+    experts(f, layer, router_x, x, y);
+    if (!f->form->experts.beside) return;
+    dense(f, layer, x, beside);
+    for (size_t i = 0; i < EMBD; i++)
+        y[i] = (y[i] + beside[i]) / sqrt(2);
 }
 
 /* h: what it reads if it is parallel to attention, or what an early router reads; NULL: there
@@ -524,7 +533,7 @@ static inline void feed_forward(const struct file *f, int layer, const double *h
     memcpy(in, form->parallel ? h : x, sizeof in);
     if (form->norm_before && !form->parallel) row_norm(f, layer, ffn_norm_name(form), x, in);
     experts_or_dense(f, layer, form->experts.early ? h : in, in, out);
-    if (form->norm_after) norm_after(f, layer, "post_ffw_norm", out);
+    if (form->norm_after) norm_after(f, layer, ffn_after_name(form), out);
     add_times(x, out, or_one(f->scales.residual));
 }
 
@@ -566,7 +575,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
             norm(values_of(f, layer, "attn_sub_norm"), heads, HEADS * HEAD_DIM, heads);
         times(values_of(f, layer, "attn_output"), heads, HEADS * HEAD_DIM, EMBD, out);
         if (form->more_biases) add_bias(out, bias_of(f, layer, "attn_output"), EMBD);
-        if (form->norm_after) norm_after(f, layer, "post_attention_norm", out);
+        if (form->norm_after) norm_after(f, layer, attn_after_name(form), out);
         add_times(rows->x[p], out, or_one(f->scales.residual) * or_one(f->scales.attention));
     }
 }

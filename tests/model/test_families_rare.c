@@ -407,6 +407,88 @@ static void test_muse_glimmer(void **unused)
     file_free(&f);
 }
 
+static const double grok_embed = 78.38367176906169, grok_logits = 1.7320508075688772;
+
+/* The numbers that no file needs to say. */
+static void grok_init(struct file *f, const struct form *form)
+{
+    file_init(f, form);
+    f->scales = (struct scales){.embedding = grok_embed,
+                                .scores = 0.08838834764831845,
+                                .score_cap = 30,
+                                .logits = grok_logits};
+}
+
+/* The same by other numbers than Grok-1's. */
+static void grok_numbers(struct file *f)
+{
+    key_f32(f, "embedding_scale", 3);
+    key_f32(f, "logit_scale", 2);
+    key_f32(f, "attention.output_scale", 0.5f);
+    key_f32(f, "attn_logit_softcapping", 2);
+    key_f32(f, "router_logit_softcapping", 1.5f);
+    f->scales = (struct scales){
+        .embedding = 3, .scores = 0.5, .score_cap = 2, .logits = 0.5, .route_cap = 1.5};
+}
+
+static const struct form grok = {"grok",
+                                 .norm_before = true,
+                                 .norm_after = true,
+                                 .attn_after = "attn_output_norm",
+                                 .feed_after = "layer_output_norm",
+                                 .gelu = true,
+                                 .experts = {.any = true, .as_is = true}};
+
+/* Grok-1 and Grok-2: norms before blocks and behind them, caps of all scores, and a dense
+ * feed-forward beside experts. */
+static void test_grok(void **unused)
+{
+    (void)unused;
+    const double most = 2e-11;
+    const struct sight s = {0, plain_rotation(HEAD_DIM, base)};
+    struct sight layers[LAYERS];
+    struct form two = grok;
+    struct file f;
+    every(layers, 1, s, s);
+    grok_init(&f, &grok);
+    check_within(most, "grok", &f, layers, LAYERS, 0);
+    grok_numbers(&f);
+    key_f32(&f, "final_logit_softcapping", 5);
+    check_within(most, "grok by other numbers", &f, layers, LAYERS, 5);
+    file_free(&f);
+    two.feed_after = NULL;
+    two.experts.n_ff = 24;
+    two.experts.beside = true;
+    file_init(&f, &two);
+    grok_numbers(&f);
+    key_u32(&f, "attention.temperature_length", 4096);
+    check_within(most, "grok with a feed-forward beside", &f, layers, LAYERS, 0);
+    file_free(&f);
+}
+
+static void test_grok_refused(void **unused)
+{
+    (void)unused;
+    struct file f;
+    file_init(&f, &grok);
+    key_u32(&f, "attention.temperature_length", 4095);
+    check_refused(&f,
+                  "m.gguf: behind token 4095, key grok.attention.temperature_length, scores "
+                  "count by a temperature that hearth has not, but the context is 4096 "
+                  "tokens; use --ctx 4095 or less");
+    file_free(&f);
+    file_init(&f, &grok);
+    key_bool(&f, "expert_weights_norm", true);
+    check_refused(&f, "m.gguf: key grok.expert_weights_norm is true, but hearth's grok takes "
+                      "weights as they are");
+    file_free(&f);
+    file_init(&f, &grok);
+    key_f32(&f, "rope.scaling.yarn_attn_factor", 2);
+    check_refused(&f, "m.gguf: key grok.rope.scaling.yarn_attn_factor should be between 1 and "
+                      "1, but is 2");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_openelm),      cmocka_unit_test(test_plamo),
         cmocka_unit_test(test_talkie),       cmocka_unit_test(test_maple),
         cmocka_unit_test(test_maple_unsaid), cmocka_unit_test(test_muse_glimmer),
+        cmocka_unit_test(test_grok),         cmocka_unit_test(test_grok_refused),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
