@@ -58,7 +58,7 @@ static double score_factor(const struct hparams *hp, double multiplier)
 }
 
 /* Scores are scaled by the square of one factor, cos and sin by the ratio of two: in deepseek2
- * 1, in mistral4 that of multiplier 1 and the file's. */
+ * 1, in the others that of multiplier 1 and the file's. */
 static void scale_scores(struct hparams *hp, bool ratio_is_1)
 {
     const double multiplier = 10.0 * hp->yarn_log_multiplier;
@@ -106,6 +106,29 @@ static bool read_mistral4(struct hparams *hp, struct err *err)
     return true;
 }
 
+/* Files of models with an indexer, by which a row sees those of the keys before it that score
+ * highest there: as long as these are all, it has nothing to choose. */
+static bool read_indexer(const struct hparams *hp, struct err *err)
+{
+    uint32_t top_k = 0;
+    if (!hparams_u32(hp, "attention.indexer.top_k", 1, MAX_CONTEXT, true, &top_k, err))
+        return false;
+    return hp->n_ctx <= top_k ||
+           err_set(
+               err, ERR_USER,
+               "%s: beyond %u tokens (%s.attention.indexer.top_k) this model attends to "
+               "those that its indexer chooses, which hearth cannot; up to there it attends "
+               "to all, but the context is %u; use --ctx %u or less",
+               gguf_path(hp->g), top_k, hp->arch, hp->n_ctx, top_k);
+}
+
+/* deepseek32 and glm-dsa, whose factors are those of mistral4. */
+static bool read_indexed(struct hparams *hp, struct err *err)
+{
+    hp->route = ROUTE_SIGMOID;
+    return read_mistral4(hp, err) && read_indexer(hp, err);
+}
+
 /* The scales of MiniCPM, which files do not name. */
 static bool read_minicpm3(struct hparams *hp, struct err *err)
 {
@@ -130,8 +153,22 @@ static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
+static void layer_indexed(struct builder *b, uint32_t layer, struct ref x)
+{
+    static const char *const indexer[] = {"attn_q_b.weight", "attn_k.weight", "k_norm.weight",
+                                          "k_norm.bias", "proj.weight"};
+    char name[TENSOR_NAME_CAP], what[TENSOR_NAME_CAP / 2];
+    for (size_t i = 0; i < sizeof indexer / sizeof *indexer; i++) {
+        snprintf(what, sizeof what, "indexer.%s", indexer[i]);
+        weights_ignore(b->ws, layer_tensor(name, layer, what));
+    }
+    layer_latent(b, layer, x);
+}
+
 const struct family families_latent[] = {
     {"deepseek2", read_deepseek2, layer_latent},
+    {"deepseek32", read_indexed, layer_indexed},
+    {"glm-dsa", read_indexed, layer_indexed},
     {"minicpm3", read_minicpm3, layer_latent},
     {"mistral4", read_mistral4, layer_latent},
     {"plm", read_plm, layer_latent},

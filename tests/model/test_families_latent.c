@@ -1,23 +1,35 @@
-/* deepseek2, minicpm3, mistral4 and plm, whose keys and values all come from one narrow row, on
- * small random models: the logits against those of the second computation, and the same bits
- * however a prompt is read. No case may differ by ten times what it was measured to. */
+/* deepseek2, deepseek32, glm-dsa, minicpm3, mistral4 and plm, whose keys and values all come
+ * from one narrow row, on small random models: the logits against those of the second
+ * computation, and the same bits however a prompt is read. No case may differ by ten times what
+ * it was measured to. */
 #include "engine/timeline.h"
 #include "second_latent.h"
 
 enum { N_QUERY = 20 };
 static const double base = 500; /* so that YaRN mixes frequencies of few pairs */
 
+/* Whether its models have an indexer; their routers are of sigmoids. */
+static bool is_indexed(const char *arch)
+{
+    return strcmp(arch, "deepseek32") == 0 || strcmp(arch, "glm-dsa") == 0;
+}
+
 static struct form form_of(const char *arch, bool by_heads)
 {
-    return (struct form){
-        arch, .norm_before = true, .latent = {.n_q = N_QUERY, .by_heads = by_heads},
-        .experts = {.any = true, .as_is = true, .n_ff = L_WIDTH, .n_shared = L_WIDTH}};
+    return (struct form){arch, .norm_before = true,
+                         .latent = {.n_q = N_QUERY, .by_heads = by_heads},
+                         .experts = {.any = true,
+                                     .as_is = true,
+                                     .sigmoid = is_indexed(arch),
+                                     .n_ff = L_WIDTH,
+                                     .n_shared = L_WIDTH}};
 }
 
 static void init(struct file *f, const struct form *form)
 {
     latent_init(f, form);
     key_f32(f, "rope.freq_base", (float)base);
+    if (is_indexed(form->arch)) key_u32(f, "attention.indexer.top_k", 4096);
 }
 
 /* The cache has narrow rows, or keys and values of all heads; queries come from a narrow row,
@@ -158,6 +170,9 @@ static void test_scaling(void **unused)
         {"YaRN, multiplier", "mistral4", true, 0.5, 0},
         {"YaRN, multiplier 1", "mistral4", true, 1, 0},
         {"YaRN, multiplier, factor", "mistral4", true, 0.5, 0.8},
+        {"YaRN", "deepseek32", true, 0, 0},
+        {"YaRN, multiplier", "deepseek32", true, 0.5, 0},
+        {"YaRN, multiplier 1", "glm-dsa", true, 1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct scaling *c = &cases[i];
@@ -300,6 +315,50 @@ static void test_next(void **unused)
         layer_tensor(&f, LAYERS - 1, "nextn.enorm", EMBD, 1);
         layer_tensor(&f, LAYERS - 1, "nextn.hnorm", EMBD, 1);
         check_latent(most, "deepseek2 with a block of the next token", &f, &s, LAYERS - 1);
+        file_free(&f);
+    }
+}
+
+enum { INDEX_HEADS = 2, INDEX_KEY = 16 };
+
+static void indexer_tensors(struct file *f, int layer)
+{
+    layer_tensor(f, layer, "indexer.k_norm", INDEX_KEY, 1);
+    bias_tensor(f, layer, "indexer.k_norm", INDEX_KEY);
+    layer_tensor(f, layer, "indexer.proj", EMBD, INDEX_HEADS);
+    layer_tensor(f, layer, "indexer.attn_k", EMBD, INDEX_KEY);
+    layer_tensor(f, layer, "indexer.attn_q_b", N_QUERY, (size_t)INDEX_HEADS * INDEX_KEY);
+}
+
+/* An indexer chooses nothing where the context is no longer than what it chooses; not each
+ * layer of glm-dsa has one. */
+static void test_indexed(void **unused)
+{
+    (void)unused;
+    const double most = 8e-12;
+    const struct latent_sight s = latent_plain(base, 1);
+    static const char *const archs[] = {"deepseek32", "glm-dsa"};
+    for (int i = 0; i < 2; i++) {
+        struct form form = form_of(archs[i], false);
+        char message[256];
+        struct file f;
+        form.experts.select = true;
+        init(&f, &form);
+        for (int layer = 0; layer < LAYERS; layer += 1 + i)
+            indexer_tensors(&f, layer);
+        check_latent(most, archs[i], &f, &s, LAYERS);
+        file_free(&f);
+        latent_init(&f, &form);
+        snprintf(message, sizeof message, "m.gguf: key %s.attention.indexer.top_k is missing",
+                 archs[i]);
+        check_refused(&f, message);
+        key_u32(&f, "attention.indexer.top_k", 4095);
+        snprintf(message, sizeof message,
+                 "m.gguf: beyond 4095 tokens (%s.attention.indexer.top_k) this model attends "
+                 "to those that its indexer chooses, which hearth cannot; up to there it "
+                 "attends to all, but the context is 4096; use --ctx 4095 or less",
+                 archs[i]);
+        check_refused(&f, message);
         file_free(&f);
     }
 }
@@ -510,8 +569,8 @@ int main(void)
         cmocka_unit_test(test_both),        cmocka_unit_test(test_scaling),
         cmocka_unit_test(test_temperature), cmocka_unit_test(test_experts),
         cmocka_unit_test(test_fused),       cmocka_unit_test(test_next),
-        cmocka_unit_test(test_unsaid),      cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unsaid),      cmocka_unit_test(test_indexed),
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_latent", tests, NULL, NULL);
 }
