@@ -43,6 +43,9 @@ bool hparams_latent(struct hparams *hp, struct err *err)
     hp->latent.by_heads = !narrow;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         l = &hp->layers[i];
+        if (l->n_head == 0 && !l->recurrent)
+            return err_set(err, ERR_FORMAT, "%s: layer %u has no heads, which %s needs",
+                           gguf_path(hp->g), i, hp->arch);
         l->n_head_kv = narrow ? 1 : l->n_head;
         l->head_dim_k = narrow ? hp->n_rot + hp->latent.n_kv : hp->latent.head_dim_k;
         l->head_dim_v = narrow ? hp->latent.n_kv : hp->latent.head_dim_v;

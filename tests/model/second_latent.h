@@ -64,8 +64,9 @@ static inline void latent_begin(struct file *f, const struct form *form)
     if (form->experts.n_dense > 0)
         key_u32(f, "leading_dense_block_count", (uint32_t)form->experts.n_dense);
     if (form->latent.n_q > 0) key_u32(f, "attention.q_lora_rank", (uint32_t)form->latent.n_q);
-    key_u32(f, "attention.head_count_kv",
-            form->latent.by_heads ? (uint32_t)head_count(form) : 1);
+    if (!form->heads_apart)
+        key_u32(f, "attention.head_count_kv",
+                form->latent.by_heads ? (uint32_t)head_count(form) : 1);
     for (int i = 0; i < LAYERS; i++) {
         layer_tensor(f, i, "attn_norm", EMBD, 1);
         latent_tensors(f, i);

@@ -502,6 +502,27 @@ static void test_steps(void **unused)
 
 /* ---- files that are refused ---- */
 
+/* A layer without heads has nothing to make of a row. */
+static void test_headless_layer(void **unused)
+{
+    (void)unused;
+    for (int by_heads = 0; by_heads < 2; by_heads++) {
+        struct form form = form_of("deepseek2", by_heads);
+        int32_t heads[LAYERS], kv_heads[LAYERS];
+        struct file f;
+        form.heads_apart = true;
+        for (int i = 0; i < LAYERS; i++) {
+            heads[i] = i == 2 ? 0 : HEADS;
+            kv_heads[i] = i == 2 ? 0 : by_heads ? HEADS : 1;
+        }
+        init(&f, &form);
+        array_key(&f, "attention.head_count", heads, LAYERS);
+        array_key(&f, "attention.head_count_kv", kv_heads, LAYERS);
+        check_refused(&f, "m.gguf: layer 2 has no heads, which deepseek2 needs");
+        file_free(&f);
+    }
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -570,7 +591,8 @@ int main(void)
         cmocka_unit_test(test_temperature), cmocka_unit_test(test_experts),
         cmocka_unit_test(test_fused),       cmocka_unit_test(test_next),
         cmocka_unit_test(test_unsaid),      cmocka_unit_test(test_indexed),
-        cmocka_unit_test(test_steps),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_headless_layer),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_latent", tests, NULL, NULL);
 }
