@@ -63,7 +63,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
  * that row with a rotated part for all heads, and heads of the query are brought to it and the
  * result back by a matrix of each head (attn_k_b, attn_v_b); or in files that have both
  * matrices in one (attn_kv_b), keys and values of all heads. The gates are none, or those of
- * attn_gate. */
+ * attn_gate. Layers with windows may have sizes of their own (hparams.latent_local). */
 void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                             enum attention_gates gates);
 

@@ -132,6 +132,43 @@ static bool read_indexed(struct hparams *hp, struct err *err)
     return read_mistral4(hp, err) && read_indexer(hp, err);
 }
 
+/* What layers with windows make keys and values from. */
+static bool read_local_sizes(struct hparams *hp, struct err *err)
+{
+    if (!hparams_u32(hp, "attention.kv_lora_rank_swa", 1, MAX_HEAD_DIM, true,
+                     &hp->latent_local.n_kv, err) ||
+        !hparams_u32(hp, "attention.key_length_mla_swa", hp->n_rot + 1, MAX_HEAD_DIM, true,
+                     &hp->latent_local.head_dim_k, err) ||
+        !hparams_u32(hp, "attention.value_length_mla_swa", 2, MAX_HEAD_DIM, true,
+                     &hp->latent_local.head_dim_v, err))
+        return false;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct layer_hparams *l = &hp->layers[i];
+        if (l->window == 0) continue;
+        l->head_dim_k = hp->n_rot + hp->latent_local.n_kv;
+        l->head_dim_v = hp->latent_local.n_kv;
+    }
+    return true;
+}
+
+/* Layers with windows have heads of their own, in number and in size, and a base of their own.
+ * All have gates of heads. */
+static bool read_dots3note(struct hparams *hp, struct err *err)
+{
+    hp->route = ROUTE_SIGMOID;
+    hp->latent.key_norm = true;
+    if (!hparams_windows(hp, 0, err) ||
+        !hparams_local_rope(hp, hp->n_rot, hp->rope_base, err) || !hparams_unscaled(hp, err) ||
+        !read_mistral4(hp, err))
+        return false;
+    if (hp->latent.by_heads)
+        return err_set(err, ERR_FORMAT,
+                       "%s: tensor blk.0.attn_k_b.weight is missing, without which hearth has "
+                       "no dots3note",
+                       gguf_path(hp->g));
+    return read_local_sizes(hp, err) && read_indexer(hp, err);
+}
+
 /* The scales of MiniCPM, which files do not name. */
 static bool read_minicpm3(struct hparams *hp, struct err *err)
 {
@@ -156,7 +193,7 @@ static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
-static void layer_indexed(struct builder *b, uint32_t layer, struct ref x)
+static void ignore_indexer(struct builder *b, uint32_t layer)
 {
     static const char *const indexer[] = {"attn_q_b.weight", "attn_k.weight", "k_norm.weight",
                                           "k_norm.bias", "proj.weight"};
@@ -165,12 +202,27 @@ static void layer_indexed(struct builder *b, uint32_t layer, struct ref x)
         snprintf(what, sizeof what, "indexer.%s", indexer[i]);
         weights_ignore(b->ws, layer_tensor(name, layer, what));
     }
+}
+
+/* deepseek32 and glm-dsa. */
+static void layer_indexed(struct builder *b, uint32_t layer, struct ref x)
+{
+    ignore_indexer(b, layer);
     layer_latent(b, layer, x);
+}
+
+static void layer_dots3note(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x);
+    ignore_indexer(b, layer);
+    block_latent_attention(b, layer, h, h, GATES_HEADS);
+    block_end(b, layer, x, h);
 }
 
 const struct family families_latent[] = {
     {"deepseek2", read_deepseek2, layer_latent},
     {"deepseek32", read_indexed, layer_indexed},
+    {"dots3note", read_dots3note, layer_dots3note},
     {"glm-dsa", read_indexed, layer_indexed},
     {"minicpm3", read_minicpm3, layer_latent},
     {"mistral4", read_mistral4, layer_latent},

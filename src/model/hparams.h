@@ -129,7 +129,13 @@ struct hparams {
         uint32_t n_kv; /* of that row */
         uint32_t head_dim_k, head_dim_v; /* of a head, as its matrices make them */
         bool by_heads; /* keys and values of all heads are in the cache, not that row */
+        bool key_norm; /* the part of keys that rotates is behind a norm, attn_k_norm */
     } latent;
+    /* The same of layers with windows, where these have sizes of their own. */
+    struct {
+        uint32_t n_kv; /* 0: they have not */
+        uint32_t head_dim_k, head_dim_v;
+    } latent_local;
     /* Recurrent layers; all positive where a family has them. */
     struct {
         uint32_t n_taps;          /* of the convolution, the row's own included */

@@ -1,12 +1,15 @@
 /* Attention over compressed keys and values (MLA). A head's rotated part stands in front, where
  * files have it behind: scores are the same. */
 #include <assert.h>
+#include <math.h>
 
 #include "model/blocks.h"
 
-/* What a head of queries or keys consists of. */
+/* The sizes of a layer. */
 struct parts {
-    size_t n_rot, n_plain; /* values with a rotation and without one */
+    size_t n_rot, n_plain; /* of a head of queries or keys: with a rotation and without one */
+    size_t n_kv;           /* of the narrow row */
+    size_t n_v;            /* of a head of values */
 };
 
 /* Rotates the parts of heads that rotate, in layers that do. */
@@ -17,9 +20,22 @@ static void rotate(struct builder *b, uint32_t layer, struct ref x)
     build_rope(b, x, b->hp->n_rot, block_rope(b, layer, pairs));
 }
 
-static struct parts parts_of(const struct builder *b)
+static bool is_local(const struct builder *b, uint32_t layer)
 {
-    return (struct parts){b->hp->n_rot, b->hp->latent.head_dim_k - b->hp->n_rot};
+    return b->hp->latent_local.n_kv > 0 && b->hp->layers[layer].window > 0;
+}
+
+static struct parts parts_of(const struct builder *b, uint32_t layer)
+{
+    const struct hparams *hp = b->hp;
+    struct parts n = {hp->n_rot, hp->latent.head_dim_k - hp->n_rot, hp->latent.n_kv,
+                      hp->latent.head_dim_v};
+    if (is_local(b, layer)) {
+        n.n_plain = hp->latent_local.head_dim_k - hp->n_rot;
+        n.n_kv = hp->latent_local.n_kv;
+        n.n_v = hp->latent_local.head_dim_v;
+    }
+    return n;
 }
 
 /* Queries of all heads as the file has them, the rotated part behind the plain one. */
@@ -27,7 +43,8 @@ static struct ref project_queries(struct builder *b, uint32_t layer, struct ref 
 {
     const struct hparams *hp = b->hp;
     const uint32_t n_q = hp->latent.n_q;
-    struct ref q = build_rows(b, "q", (size_t)hp->layers[layer].n_head * hp->latent.head_dim_k);
+    const struct parts n = parts_of(b, layer);
+    struct ref q = build_rows(b, "q", hp->layers[layer].n_head * (n.n_rot + n.n_plain));
     if (n_q == 0) {
         const struct linear all = layer_linear(b, layer, "attn_q", in.n, q);
         build_matmul(b, in, &all, 1);
@@ -46,7 +63,7 @@ static struct ref project_queries(struct builder *b, uint32_t layer, struct ref 
 static void split_queries(struct builder *b, uint32_t layer, struct ref q, struct ref *rot,
                           struct ref *plain)
 {
-    const struct parts n = parts_of(b);
+    const struct parts n = parts_of(b, layer);
     const size_t n_head = b->hp->layers[layer].n_head;
     *plain = build_rows(b, "q_plain", n_head * n.n_plain);
     *rot = build_rows(b, "q_rot", n_head * n.n_rot);
@@ -59,13 +76,15 @@ static void project_keys(struct builder *b, uint32_t layer, struct ref in, struc
                          struct ref *rot)
 {
     const struct hparams *hp = b->hp;
-    const size_t n_kv = hp->latent.n_kv;
+    const size_t n_kv = parts_of(b, layer).n_kv;
     struct ref both = build_rows(b, "kv_narrow", n_kv + hp->n_rot);
     *narrow = ref_part(both, 0, n_kv);
     *rot = ref_part(both, n_kv, hp->n_rot);
     const struct linear down = layer_linear(b, layer, "attn_kv_a_mqa", in.n, both);
     build_matmul(b, in, &down, 1);
     build_norm(b, *narrow, layer_vector(b, layer, "attn_kv_a_norm.weight", n_kv), 0, *narrow);
+    if (hp->latent.key_norm)
+        build_norm(b, *rot, layer_vector(b, layer, "attn_k_norm.weight", rot->n), 0, *rot);
     rotate(b, layer, *rot);
 }
 
@@ -92,15 +111,20 @@ static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct
 {
     const struct hparams *hp = b->hp;
     const struct layer_hparams *l = &hp->layers[layer];
-    const uint32_t kv = build_kv(b, l->n_head_kv, l->head_dim_k, l->head_dim_v, 0);
+    const struct parts n = parts_of(b, layer);
+    const uint32_t kv = build_kv(b, l->n_head_kv, l->head_dim_k, l->head_dim_v, l->window);
+    const float local = (float)(1.0 / sqrt((double)(n.n_rot + n.n_plain)));
     build_kv_store(b, k, v, kv);
     if (hp->temp_log_scale > 0)
         build_row_scale(b, q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period, 0));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
-    build_attend(
-        b, &(struct op_attend){
-               .q = q, .out = heads, .kv = kv, .n_heads = l->n_head, .scale = hp->attn_scale});
+    build_attend(b, &(struct op_attend){.q = q,
+                                        .out = heads,
+                                        .kv = kv,
+                                        .n_heads = l->n_head,
+                                        .window = l->window,
+                                        .scale = is_local(b, layer) ? local : hp->attn_scale});
     return heads;
 }
 
@@ -108,8 +132,8 @@ static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct
 static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_rot,
                                 struct ref q_plain, struct ref narrow, struct ref k_rot)
 {
-    const struct hparams *hp = b->hp;
-    const size_t n_head = hp->layers[layer].n_head, n_kv = hp->latent.n_kv, n_rot = hp->n_rot;
+    const struct parts n = parts_of(b, layer);
+    const size_t n_head = b->hp->layers[layer].n_head, n_kv = n.n_kv, n_rot = n.n_rot;
     struct ref q_narrow = build_rows(b, "q_brought", n_head * n_kv);
     struct ref q = build_rows(b, "q_wide", n_head * (n_rot + n_kv));
     struct ref k = build_rows(b, "k_wide", n_rot + n_kv);
@@ -117,7 +141,7 @@ static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_
     build_join(b, q_rot, n_rot, q_narrow, n_kv, q);
     build_join(b, k_rot, n_rot, narrow, n_kv, k);
     struct ref heads = attend(b, layer, q, k, narrow);
-    struct ref v = build_rows(b, "v", n_head * hp->latent.head_dim_v);
+    struct ref v = build_rows(b, "v", n_head * n.n_v);
     product_by_head(b, layer, "attn_v_b.weight", heads, v);
     return v;
 }
@@ -126,8 +150,8 @@ static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_
 static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_rot,
                                struct ref q_plain, struct ref narrow, struct ref k_rot)
 {
-    const struct parts n = parts_of(b);
-    const size_t n_head = b->hp->layers[layer].n_head, n_v = b->hp->latent.head_dim_v;
+    const struct parts n = parts_of(b, layer);
+    const size_t n_head = b->hp->layers[layer].n_head, n_v = n.n_v;
     struct ref kv = build_rows(b, "kv", n_head * (n.n_plain + n_v));
     struct ref k_plain = build_rows(b, "k_plain", n_head * n.n_plain);
     struct ref v = build_rows(b, "v", n_head * n_v);
