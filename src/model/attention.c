@@ -35,6 +35,18 @@ void layer_norm(struct builder *b, uint32_t layer, const char *what, struct ref 
     build_row_norm(b, in, layer_tensor(name, layer, what), out);
 }
 
+void layer_ignore_indexer(struct builder *b, uint32_t layer)
+{
+    static const char *const tensors[] = {"attn_q_b.weight", "attn_k.weight", "k_norm.bias",
+                                          "proj.weight",     "q_proj.weight", "k_proj.weight",
+                                          "q_norm.weight",   "k_norm.weight"};
+    char name[TENSOR_NAME_CAP], what[TENSOR_NAME_CAP / 2];
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        snprintf(what, sizeof what, "indexer.%s", tensors[i]);
+        weights_ignore(b->ws, layer_tensor(name, layer, what));
+    }
+}
+
 static struct linear linear(struct builder *b, uint32_t layer, const char *stem, size_t n_cols,
                             struct ref out, bool need_bias)
 {

@@ -122,6 +122,9 @@ void block_plain_layer(struct builder *b, uint32_t layer, struct ref x,
 void block_parallel_layer(struct builder *b, uint32_t layer, struct ref x, const char *norm,
                           const char *ffn_norm, const struct attention *a);
 
+/* Leaves out the tensors of the layer's indexer, if it has one (hparams_indexer). */
+void layer_ignore_indexer(struct builder *b, uint32_t layer);
+
 /* The rotation of a layer, from hparams and the file's factor tensors; index into the ropes. */
 uint32_t block_rope(struct builder *b, uint32_t layer, enum rope_pairs pairs);
 

@@ -27,6 +27,21 @@ static bool read_minimax_m2(struct hparams *hp, struct err *err)
     return hparams_need_experts(hp, err) && hparams_route(hp, err);
 }
 
+/* All feed-forwards, the expert of all rows and the first dense ones too, have gpt-oss's
+ * activation. */
+static bool read_minimax_m3(struct hparams *hp, struct err *err)
+{
+    hp->glu = GLU_CLAMPED;
+    return read_minimax_m2(hp, err) && hparams_shared_count(hp, err) &&
+           hparams_indexer(hp, err);
+}
+
+static void layer_minimax_m3(struct builder *b, uint32_t layer, struct ref x)
+{
+    layer_ignore_indexer(b, layer);
+    layer_qwen3(b, layer, x);
+}
+
 /* In files with other steps than 1 some layers between would be dense. */
 static bool read_ernie_moe(struct hparams *hp, struct err *err)
 {
@@ -359,6 +374,7 @@ const struct family families_experts[] = {
     {"mellum", read_mellum, layer_qwen3},
     {"mimo2", read_mimo2, layer_mimo2},
     {"minimax-m2", read_minimax_m2, layer_norm_all},
+    {"minimax-m3", read_minimax_m3, layer_minimax_m3},
     {"olmoe", read_olmoe, layer_norm_all},
     {"qwen2moe", read_qwen2moe, layer_qwen2},
     {"qwen3moe", hparams_need_experts, layer_qwen3},

@@ -109,27 +109,11 @@ static bool read_mistral4(struct hparams *hp, struct err *err)
     return true;
 }
 
-/* Files of models with an indexer, by which a row sees those of the keys before it that score
- * highest there: as long as these are all, it has nothing to choose. */
-static bool read_indexer(const struct hparams *hp, struct err *err)
-{
-    uint32_t top_k = 0;
-    if (!hparams_u32(hp, "attention.indexer.top_k", 1, MAX_CONTEXT, true, &top_k, err))
-        return false;
-    return hp->n_ctx <= top_k ||
-           err_set(
-               err, ERR_USER,
-               "%s: beyond %u tokens (%s.attention.indexer.top_k) this model attends to "
-               "those that its indexer chooses, which hearth cannot; up to there it attends "
-               "to all, but the context is %u; use --ctx %u or less",
-               gguf_path(hp->g), top_k, hp->arch, hp->n_ctx, top_k);
-}
-
 /* deepseek32 and glm-dsa, whose factors are those of mistral4. */
 static bool read_indexed(struct hparams *hp, struct err *err)
 {
     hp->route = ROUTE_SIGMOID;
-    return read_mistral4(hp, err) && read_indexer(hp, err);
+    return read_mistral4(hp, err) && hparams_indexer(hp, err);
 }
 
 /* What layers with windows make keys and values from. */
@@ -166,7 +150,7 @@ static bool read_dots3note(struct hparams *hp, struct err *err)
                        "%s: tensor blk.0.attn_k_b.weight is missing, without which hearth has "
                        "no dots3note",
                        gguf_path(hp->g));
-    return read_local_sizes(hp, err) && read_indexer(hp, err);
+    return read_local_sizes(hp, err) && hparams_indexer(hp, err);
 }
 
 /* The scales of MiniCPM, which files do not name. */
@@ -193,28 +177,17 @@ static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
-static void ignore_indexer(struct builder *b, uint32_t layer)
-{
-    static const char *const indexer[] = {"attn_q_b.weight", "attn_k.weight", "k_norm.weight",
-                                          "k_norm.bias", "proj.weight"};
-    char name[TENSOR_NAME_CAP], what[TENSOR_NAME_CAP / 2];
-    for (size_t i = 0; i < sizeof indexer / sizeof *indexer; i++) {
-        snprintf(what, sizeof what, "indexer.%s", indexer[i]);
-        weights_ignore(b->ws, layer_tensor(name, layer, what));
-    }
-}
-
 /* deepseek32 and glm-dsa. */
 static void layer_indexed(struct builder *b, uint32_t layer, struct ref x)
 {
-    ignore_indexer(b, layer);
+    layer_ignore_indexer(b, layer);
     layer_latent(b, layer, x);
 }
 
 static void layer_dots3note(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
-    ignore_indexer(b, layer);
+    layer_ignore_indexer(b, layer);
     block_latent_attention(b, layer, h, h, GATES_HEADS);
     block_end(b, layer, x, h);
 }

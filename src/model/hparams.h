@@ -239,6 +239,10 @@ bool hparams_unit_limit(const struct hparams *hp, const char *key, uint32_t laye
                         float *limit, struct err *err);
 /* Those of each layer: "swiglu_clamp_exp" and "swiglu_clamp_shexp". */
 bool hparams_unit_limits(struct hparams *hp, struct err *err);
+/* Of a family with an indexer, by which a row sees those keys before it that score highest
+ * there, or those blocks of keys ("attention.indexer.top_k", "attention.indexer.block_size"):
+ * that the context is no longer than these, for then it has nothing to choose. */
+bool hparams_indexer(const struct hparams *hp, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);
 /* Those of Mamba-1, which has no heads and groups: its rank is n_step. */

@@ -56,6 +56,7 @@ struct form {
     bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
     bool norm_embedding;  /* the embedding is behind a norm without factors */
+    bool clamped;         /* of an activation: both within 7, and up counts by one more */
     double situ, situ_up; /* of an activation: how far tanh lets gate and up go; 0: none */
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
     struct {

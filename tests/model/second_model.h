@@ -330,6 +330,13 @@ static inline double situ(const struct form *form, double gate, double up)
            (up_far > 0 ? up_far * tanh(up / up_far) : up);
 }
 
+/* As gpt-oss has it. */
+static inline double clamped(double gate, double up)
+{
+    const double most = 7, g = fmin(gate, most);
+    return g * sigmoid(1.702 * g) * (fmax(-most, fmin(most, up)) + 1);
+}
+
 /* down(activation(gate x) · up x), without a gate down of the activation of up x or of the
  * squares of what that has above 0. */
 struct unit {
@@ -357,10 +364,11 @@ static inline void run_unit(const struct form *form, const struct unit *u, const
         const double gate = !u->gate            ? 0
                             : form->limit_first ? activation(form, fmin(most, a[i]))
                                                 : fmin(most, activation(form, a[i]));
-        a[i] = form->situ > 0 ? situ(form, a[i], b[i])
-               : u->gate      ? gate * fmax(-most, fmin(most, b[i]))
-               : form->alone  ? activation(form, b[i])
-                              : pow(fmax(b[i], 0), 2);
+        a[i] = form->situ > 0  ? situ(form, a[i], b[i])
+               : form->clamped ? clamped(a[i], b[i])
+               : u->gate       ? gate * fmax(-most, fmin(most, b[i]))
+               : form->alone   ? activation(form, b[i])
+                               : pow(fmax(b[i], 0), 2);
     }
     if (u->inner_norm) norm(u->inner_norm, a, u->n_ff, a);
     times(u->down, a, u->n_ff, u->n_in, y);

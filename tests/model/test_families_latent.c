@@ -354,9 +354,9 @@ static void test_indexed(void **unused)
         check_refused(&f, message);
         key_u32(&f, "attention.indexer.top_k", 4095);
         snprintf(message, sizeof message,
-                 "m.gguf: beyond 4095 tokens (%s.attention.indexer.top_k) this model attends "
-                 "to those that its indexer chooses, which hearth cannot; up to there it "
-                 "attends to all, but the context is 4096; use --ctx 4095 or less",
+                 "m.gguf: beyond 4095 tokens this model attends to those that its indexer "
+                 "chooses (%s.attention.indexer.top_k), which hearth cannot; up to there it "
+                 "attends to all, but the context is 4096: use --ctx 4095 or less",
                  archs[i]);
         check_refused(&f, message);
         file_free(&f);

@@ -489,6 +489,63 @@ static void test_grok_refused(void **unused)
     file_free(&f);
 }
 
+/* How a file of minimax-m3 begins. */
+static void minimax_init(struct file *f, const struct form *form)
+{
+    file_init(f, form);
+    key_u32(f, "expert_shared_count", 2);
+    key_u32(f, "leading_dense_block_count", 1);
+    key_u32(f, "rope.dimension_count", HEAD_DIM / 2);
+    key_f32(f, "expert_weights_scale", 2);
+    f->scales.experts = 2;
+}
+
+/* minimax-m3: gpt-oss's activation in all feed-forwards, and an indexer of blocks that chooses
+ * nothing. */
+static void test_minimax_m3(void **unused)
+{
+    (void)unused;
+    const double most = 2e-11;
+    static const struct form minimax = {"minimax-m3", .norm_before = true, .norm_heads = true,
+                                        .clamped = true,
+                                        .experts = {.any = true,
+                                                    .sigmoid = true,
+                                                    .select = true,
+                                                    .n_dense = 1,
+                                                    .n_ff = 12,
+                                                    .n_shared = 24}};
+    const struct sight s = {0, plain_rotation(HEAD_DIM / 2, base)};
+    struct sight layers[LAYERS];
+    struct file f;
+    every(layers, 1, s, s);
+    minimax_init(&f, &minimax);
+    for (int i = 1; i < LAYERS; i++) {
+        layer_tensor(&f, i, "indexer.q_proj", EMBD, (size_t)KV_HEADS * HEAD_DIM);
+        layer_tensor(&f, i, "indexer.k_proj", EMBD, HEAD_DIM);
+        layer_tensor(&f, i, "indexer.q_norm", HEAD_DIM, 1);
+        layer_tensor(&f, i, "indexer.k_norm", HEAD_DIM, 1);
+    }
+    check_refused(&f, "m.gguf: key minimax-m3.attention.indexer.top_k is missing");
+    key_u32(&f, "attention.indexer.top_k", 32);
+    key_u32(&f, "attention.indexer.block_size", 128);
+    check_within(most, "minimax-m3", &f, layers, LAYERS, 0);
+    for (int i = 1; i < LAYERS; i++) { /* units far beyond the limits */
+        const struct values *t = tensor_of(&f, i, "ffn_up_exps");
+        for (size_t k = 0; k < t->n_in * t->n_out; k++)
+            t->v[k] *= 8;
+    }
+    check_within(most, "minimax-m3 with large units", &f, layers, LAYERS, 0);
+    file_free(&f);
+    minimax_init(&f, &minimax);
+    key_u32(&f, "attention.indexer.top_k", 16);
+    key_u32(&f, "attention.indexer.block_size", 128);
+    check_refused(&f,
+                  "m.gguf: beyond 2048 tokens this model attends to those that its indexer "
+                  "chooses (minimax-m3.attention.indexer.top_k), which hearth cannot; up to "
+                  "there it attends to all, but the context is 4096: use --ctx 2048 or less");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_talkie),       cmocka_unit_test(test_maple),
         cmocka_unit_test(test_maple_unsaid), cmocka_unit_test(test_muse_glimmer),
         cmocka_unit_test(test_grok),         cmocka_unit_test(test_grok_refused),
+        cmocka_unit_test(test_minimax_m3),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
