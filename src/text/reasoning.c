@@ -23,6 +23,7 @@ static const struct reasoning_marker table[] = {
     {"thinking", "<thinking>", "</thinking>"},
     {"apertus", "<|inner_prefix|>", "<|inner_suffix|>"},
     {"cohere", "<|START_THINKING|>", "<|END_THINKING|>"},
+    {"minimax", "<mm:think>", "</mm:think>"},
     {"kimi", "\u25c1think\u25b7", "\u25c1/think\u25b7"},
 };
 #define N_ROWS (sizeof table / sizeof *table)
