@@ -225,6 +225,53 @@ static void layer_nanbeige(struct builder *b, uint32_t layer, struct ref x)
         build_norm(b, x, weights_vector(b->ws, hp->output_norm, x.n), 0, x);
 }
 
+/* Two stacks of layers, of which the first runs some times, then the second, and both again so
+ * many times; the file counts all that run, with keys and values of their own each time. */
+static bool read_hrm_text(struct hparams *hp, struct err *err)
+{
+    uint32_t n_stack = 0, n_high = 0, n_low = 0;
+    bool prefix = false;
+    double scale = 1;
+    if (!hparams_u32(hp, "hrm.layers_per_stack", 1, MAX_LAYERS, true, &n_stack, err) ||
+        !hparams_u32(hp, "hrm.h_cycles", 1, MAX_LAYERS, true, &n_high, err) ||
+        !hparams_u32(hp, "hrm.l_cycles", 1, MAX_LAYERS, true, &n_low, err) ||
+        !hparams_bool(hp, "hrm.prefix_lm", &prefix, err) ||
+        !hparams_f64(hp, "embedding_scale", 1e-6, 1e6, false, &scale, err))
+        return false;
+    if (prefix)
+        return err_set(err, ERR_FORMAT,
+                       "%s: key hrm_text.hrm.prefix_lm is true: tokens of a prompt see those "
+                       "behind them, too, which hearth has not",
+                       gguf_path(hp->g));
+    const uint64_t n = (uint64_t)n_stack * n_high * (n_low + 1);
+    if (n != hp->n_layer)
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: key hrm_text.block_count should be %u layers of a stack, %u and one "
+            "times, %u times, but is %u",
+            gguf_path(hp->g), n_stack, n_low, n_high, hp->n_layer);
+    hp->norm_vectors = NORM_BARE;
+    hp->embed_scale = (float)scale;
+    hp->stack.n_layer = n_stack;
+    hp->stack.n_low = n_low;
+    return true;
+}
+
+/* A stack begins with the sum of what both gave last and ends in a norm: x is of the second,
+ * whose last is the network's own. */
+static void layer_hrm_text(struct builder *b, uint32_t layer, struct ref x)
+{
+    const struct hparams *hp = b->hp;
+    const uint32_t n = hp->stack.n_layer, n_low = hp->stack.n_low, at = layer % n;
+    const bool high = layer / n % (n_low + 1) == n_low, last = layer >= hp->n_layer - n;
+    struct ref low = build_rows(b, "low", x.n), s = last ? x : build_rows(b, "stack", x.n);
+    if (layer == 0) build_fill(b, x, weights_vector(b->ws, "hrm.z_l_init", x.n), low);
+    if (at == 0) build_add(b, x, low, 1, s);
+    block_plain_layer(b, at + (high ? n : 0), s,
+                      &(struct attention){.pairs = ROPE_NEOX, .gates = GATES_APART});
+    if (at + 1 == n && !last) build_norm(b, s, NULL, 0, high ? x : low);
+}
+
 /* Models from which layers have been taken away: some have no attention, or a matrix in place
  * of it, and some nothing at all. */
 static bool read_deci(struct hparams *hp, struct err *err)
@@ -337,6 +384,7 @@ const struct family families_plain[] = {
     {"ernie4_5", NULL, layer_llama},
     {"exaone", NULL, layer_neox},
     {"gemma", read_gemma, layer_neox},
+    {"hrm_text", read_hrm_text, layer_hrm_text},
     {"hunyuan-dense", read_hunyuan, layer_hunyuan},
     {"hunyuan_vl", read_hunyuan, layer_hunyuan},
     {"internlm2", NULL, layer_llama},

@@ -65,7 +65,11 @@ struct hparams {
     uint32_t n_layer_kv;  /* later layers read the cache of earlier ones */
     uint32_t n_layer_own; /* the tensors of so many are those of the next, too; 0: of n_layer */
     bool loop_norm;       /* between such rounds x passes the output norm */
-    uint32_t n_streams;   /* rows in the place of x; 0: x is one */
+    struct {
+        uint32_t n_layer; /* of a stack; 0: layers are in none */
+        uint32_t n_low;   /* times that the first stack runs before each time of the second */
+    } stack;
+    uint32_t n_streams;    /* rows in the place of x; 0: x is one */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     uint32_t n_layer_bank; /* from how many layers on x is put by and begun anew; 0: never */
     enum glu_kind glu;     /* of the feed-forward */

@@ -213,6 +213,18 @@ void build_row_norm(struct builder *b, struct ref in, const char *name, struct r
     written(b, out);
 }
 
+/* A norm times nothing, and then w. */
+void build_fill(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+{
+    add_op(b, OP_NORM)->norm = (struct op_norm){.in = in,
+                                                .out = out,
+                                                .w = weights_constant(b->ws, in.n, 0),
+                                                .group = in.n,
+                                                .eps = b->hp->norm_eps,
+                                                .bias = w};
+    written(b, out);
+}
+
 void build_unit(struct builder *b, struct ref x, size_t group)
 {
     add_op(b, OP_NORM)->norm = (struct op_norm){.in = x, .out = x, .group = group};

@@ -546,6 +546,98 @@ static void test_minimax_m3(void **unused)
     file_free(&f);
 }
 
+enum { STACK = 3, LOW = 2, HIGH = 2 };
+
+/* One time of a stack: of x, which begins as what both gave last. */
+static void run_stack(const struct file *f, int first, double (*a)[EMBD], double (*b)[EMBD],
+                      struct rows *rows)
+{
+    const struct sight all = {0, plain_rotation(HEAD_DIM, base)};
+    for (size_t p = 0; p < N_IDS; p++)
+        for (size_t i = 0; i < EMBD; i++)
+            rows->x[p][i] = a[p][i] + b[p][i];
+    for (int layer = first; layer < first + STACK; layer++) {
+        attention(f, layer, &all, rows);
+        for (size_t p = 0; p < N_IDS; p++)
+            feed_forward(f, layer, NULL, rows->x[p]);
+    }
+}
+
+static void compute_hrm(const struct file *f, float *logits)
+{
+    struct rows *rows = mem_zalloc(1, sizeof *rows);
+    double(*high)[EMBD] = mem_zalloc(N_IDS, sizeof *high);
+    double(*low)[EMBD] = mem_zalloc(N_IDS, sizeof *low);
+    const float *first = values_named(f, "hrm.z_l_init");
+    embed(f, rows);
+    memcpy(high, rows->x, sizeof rows->x);
+    for (size_t i = 0; i < N_IDS * EMBD; i++)
+        low[i / EMBD][i % EMBD] = (double)first[i % EMBD];
+    for (int h = 0; h < HIGH; h++) {
+        for (int l = 0; l < LOW; l++) {
+            run_stack(f, 0, high, low, rows);
+            for (size_t p = 0; p < N_IDS; p++)
+                norm(NULL, rows->x[p], EMBD, low[p]);
+        }
+        run_stack(f, STACK, high, low, rows);
+        for (size_t p = 0; p < N_IDS; p++)
+            norm(NULL, rows->x[p], EMBD, high[p]);
+    }
+    head(f, rows, 0, logits);
+    free(high);
+    free(low);
+    free(rows);
+}
+
+/* Takes the tensors of the last layer out of the file, which is of two stacks. */
+static void drop_last(struct file *f)
+{
+    char front[16];
+    snprintf(front, sizeof front, "blk.%d.", 2 * STACK);
+    for (size_t i = f->n_tensors; i-- > 0;) {
+        if (strncmp(f->tensors[i].name, front, strlen(front)) != 0) continue;
+        free(f->tensors[i].v);
+        f->tensors[i] = f->tensors[--f->n_tensors];
+    }
+}
+
+static void test_hrm_text(void **unused)
+{
+    (void)unused;
+    const double most = 1e-11;
+    static const struct form hrm = {"hrm_text", .norm_before = true, .norm_bare = true,
+                                    .gate_heads = true, .n_blocks = STACK * HIGH * (LOW + 1)};
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct file f;
+    file_init(&f, &hrm);
+    drop_last(&f);
+    key_u32(&f, "hrm.layers_per_stack", STACK);
+    key_u32(&f, "hrm.l_cycles", LOW);
+    check_refused(&f, "m.gguf: key hrm_text.hrm.h_cycles is missing");
+    key_u32(&f, "hrm.h_cycles", HIGH);
+    check_refused(&f, "m.gguf: tensor hrm.z_l_init: expected [64], but it is missing");
+    random_tensor(&f, "hrm.z_l_init", EMBD, 1, 0, 1);
+    key_f32(&f, "embedding_scale", 3);
+    f.scales.embedding = 3;
+    key_bool(&f, "hrm.prefix_lm", false);
+    compute_hrm(&f, want);
+    check_logits(most, "hrm_text", &f, want);
+    free(want);
+    file_free(&f);
+    file_init(&f, &hrm);
+    key_u32(&f, "hrm.layers_per_stack", STACK);
+    key_u32(&f, "hrm.l_cycles", LOW + 1);
+    key_u32(&f, "hrm.h_cycles", HIGH);
+    check_refused(&f,
+                  "m.gguf: key hrm_text.block_count should be 3 layers of a stack, 3 and one "
+                  "times, 2 times, but is 18");
+    key_bool(&f, "hrm.prefix_lm", true);
+    check_refused(&f,
+                  "m.gguf: key hrm_text.hrm.prefix_lm is true: tokens of a prompt see those "
+                  "behind them, too, which hearth has not");
+    file_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,7 +646,7 @@ int main(void)
         cmocka_unit_test(test_talkie),       cmocka_unit_test(test_maple),
         cmocka_unit_test(test_maple_unsaid), cmocka_unit_test(test_muse_glimmer),
         cmocka_unit_test(test_grok),         cmocka_unit_test(test_grok_refused),
-        cmocka_unit_test(test_minimax_m3),
+        cmocka_unit_test(test_minimax_m3),   cmocka_unit_test(test_hrm_text),
     };
     return cmocka_run_group_tests_name("families_rare", tests, NULL, NULL);
 }
