@@ -1,4 +1,4 @@
-/* Rows of a quantised matrix by token: an invocation decodes one block of 32 columns of one row. The
+/* Rows of a quantised matrix by token or position: an invocation decodes one block of 32 columns of one row. The
  * values are those of the file, kept, times a scale. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -12,7 +12,7 @@ layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(push_constant) uniform Push {
     uint part, n_blocks;
     uint out_stride, out_at;
-    uint tokens_at; /* word of the step */
+    uint tokens_at; /* word of the step; 0: positions are what rows are read by */
     uint first_token, n_tokens; /* that the weights are of */
     float scale;
 };
@@ -31,7 +31,7 @@ void main()
 {
     uint b = gl_GlobalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (b >= n_blocks || row >= step_n_rows()) return;
-    uint token = step_words[tokens_at + row] - first_token;
+    uint token = step_table_row(tokens_at, row) - first_token;
     if (token >= n_tokens) return;
     uint n_stripes = (n_blocks + STRIPE_BLOCKS - 1u) / STRIPE_BLOCKS;
     uint at = stripe_at(token / TILE_ROWS, n_stripes, b / STRIPE_BLOCKS, token % TILE_ROWS);

@@ -1,4 +1,4 @@
-/* Rows of an F32, F16 or BF16 matrix by token, kept, times a scale: an invocation is a column. */
+/* Rows of an F32, F16 or BF16 matrix by token or position, kept, times a scale: an invocation is a column. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "step.glsl"
@@ -11,7 +11,7 @@ layout(set = 0, binding = 8) uniform usamplerBuffer weights;
 layout(push_constant) uniform Push {
     uint part, n_columns;
     uint out_stride, out_at;
-    uint tokens_at; /* word of the step */
+    uint tokens_at; /* word of the step; 0: positions are what rows are read by */
     uint first_token, n_tokens; /* that the weights are of */
     float scale;
 };
@@ -22,7 +22,7 @@ void main()
 {
     uint i = gl_GlobalInvocationID.x, row = step_first_row(part) + gl_WorkGroupID.y;
     if (i >= n_columns || row >= step_n_rows()) return;
-    uint token = step_words[tokens_at + row] - first_token;
+    uint token = step_table_row(tokens_at, row) - first_token;
     if (token >= n_tokens) return;
     uint n_planes = (n_columns + WIDTH - 1u) / WIDTH;
     uint at = (token / TILE_ROWS * n_planes + i / WIDTH) * TILE_ROWS + token % TILE_ROWS;

@@ -15,6 +15,13 @@ uint step_pos()
     return step_words[STEP_POS];
 }
 
+/* Which row of a table a row of the step reads: that of its token, in the words from tokens_at on,
+ * or with 0 that of its position. */
+uint step_table_row(uint tokens_at, uint row)
+{
+    return tokens_at > 0u ? step_words[tokens_at + row] : step_pos() + row;
+}
+
 uint step_first_row(uint part)
 {
     return step_words[STEP_FIRST + part];

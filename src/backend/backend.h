@@ -25,7 +25,7 @@ struct exec; /* a program with its scratch, ready to run on one backend */
 /* One step: n_rows consecutive positions of one sequence. */
 struct step {
     uint32_t n_rows;       /* 1 .. max_rows of the exec */
-    uint32_t pos;          /* position of row 0 */
+    uint32_t pos;          /* position of row 0; all within any table of positions */
     const int32_t *tokens; /* [n_rows], each a row of the embedding */
     const float *input;    /* [n_rows][n_input] for OP_INPUT; NULL if the program has none */
     float *output;         /* [n_rows][n_output] of OP_OUTPUT; likewise */

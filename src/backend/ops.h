@@ -44,7 +44,7 @@ struct ref {
 };
 
 enum op_kind {
-    OP_EMBED,    /* out = scale · row[token] of a matrix */
+    OP_EMBED,    /* out = scale · row[token] of a matrix, or row[position] */
     OP_CENTRE,   /* takes its mean from a row or groups: LayerNorm is this and the next */
     OP_SIZE,     /* gives the root mean square of a row */
     OP_CUT,      /* leaves of a row what is above its size times a number */
@@ -89,9 +89,10 @@ enum op_kind {
  * part belonging to one op. */
 
 struct op_embed {
-    const struct weight *table; /* [n_vocab][out.n] */
+    const struct weight *table; /* [n_vocab][out.n]; by_pos [any][out.n] */
     struct ref out;
     float scale; /* 1: none */
+    bool by_pos; /* it is the row of the position, not of the token; a step beyond fails */
 };
 
 /* Each group of `group` values is normalised on its own (group == in.n: the whole row; the head

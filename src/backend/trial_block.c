@@ -79,7 +79,7 @@ static bool open_side(struct side *s, struct backend *be, const float *table, ui
     const struct ref all = {0, 0, n_vocab};
     s->rows = (struct row_buffer){"trial", ROW_F32, n_vocab};
     struct weight *w = backend_matrix(be, QTYPE_F32, 1, n_vocab, n_vocab, table, NULL, err);
-    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {w, all, 1}};
+    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {.table = w, .out = all, .scale = 1}};
     s->ops[1] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[2] = (struct op){.kind = OP_LOGITS, .logits = {all, 1, 0}};
     s->p = (struct program){.buffers = &s->rows,

@@ -79,7 +79,7 @@ static struct ref input(struct trial *t, size_t width)
 {
     struct ref in = buffer(t, ROW_F32, width);
     struct weight *table = matrix(t, QTYPE_F32, 1, TRIAL_ROWS, width);
-    add(t, OP_EMBED)->embed = (struct op_embed){table, in, 1};
+    add(t, OP_EMBED)->embed = (struct op_embed){.table = table, .out = in, .scale = 1};
     return in;
 }
 
@@ -150,8 +150,8 @@ static struct ref try_embed(struct trial *t, const struct op_embed *e)
 {
     const size_t n = least(e->table->n_cols, MOST_COLS);
     struct ref out = buffer(t, ROW_F32, n);
-    add(t, OP_EMBED)->embed =
-        (struct op_embed){matrix(t, e->table->type, 1, TRIAL_ROWS, n), out, e->scale};
+    add(t, OP_EMBED)->embed = (struct op_embed){matrix(t, e->table->type, 1, TRIAL_ROWS, n),
+                                                out, e->scale, e->by_pos};
     return out;
 }
 
@@ -586,7 +586,7 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
     struct trial_key k = {{(uint32_t)op->kind}};
     uint32_t *w = k.words + 1;
     switch (op->kind) {
-    case OP_EMBED: w[0] = op->embed.table->type; break;
+    case OP_EMBED: w[0] = (uint32_t)op->embed.table->type << 1 | op->embed.by_pos; break;
     case OP_CENTRE: w[0] = (uint32_t)op->centre.group; break;
     case OP_NORM:
         w[0] = op->norm.w ? op->norm.w->n_cols > op->norm.group ? 2 : 1 : 0;

@@ -98,7 +98,7 @@ static bool try_all(struct backend *be, const float *table, struct err *err)
                         .n_vocab = N_VOCAB};
     struct weight *w = backend_matrix(be, QTYPE_F32, 1, N_ROWS, N_VOCAB, table, NULL, err);
     if (!w) return false;
-    ops[0].embed = (struct op_embed){w, all, 1};
+    ops[0].embed = (struct op_embed){.table = w, .out = all, .scale = 1};
     ops[2].logits = (struct op_logits){all, 1, 0};
     struct exec *x = exec_new(be, &p, N_ROWS, err);
     if (!x) return false;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/tables.h"
 #include "base/cancel.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -29,21 +30,6 @@ static bool run_op(struct cpu_exec *x)
     }
 }
 
-static bool tokens_known(const struct cpu_exec *x, struct err *err)
-{
-    for (size_t i = 0; i < x->p->n_ops; i++) {
-        const struct op *op = &x->p->ops[i];
-        if (op->kind != OP_EMBED) continue;
-        for (uint32_t r = 0; r < x->step->n_rows; r++) {
-            int32_t id = x->step->tokens[r];
-            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
-                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
-                               op->embed.table->n_rows - 1);
-        }
-    }
-    return true;
-}
-
 bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
 {
     struct cpu_exec *x = (struct cpu_exec *)base;
@@ -52,7 +38,7 @@ bool cpu_exec_run(struct exec *base, const struct step *step, struct err *err)
     x->lo = 0;
     x->hi = step->n_rows;
     x->side = kernels_of(x)->a8_side < x->hi ? kernels_of(x)->a8_side : x->hi;
-    if (!tokens_known(x, err)) return false;
+    if (!tables_have(x->p, step, step->n_rows, err)) return false;
     size_t n_ops = step->n_logits > 0 ? x->p->n_ops : x->head_rows;
     if (x->direct < x->p->n_buffers && step->n_logits > 0) {
         /* Rows of the direct buffer are the wanted ones, the last of the step. */

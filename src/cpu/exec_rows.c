@@ -23,8 +23,10 @@ static struct ref part_of(const struct ref *ref, const struct tile *t)
 static void embed_tile(const struct cpu_exec *x, const struct op_embed *op,
                        const struct tile *t)
 {
+    const struct step *step = x->step;
     for (size_t r = t->lo; r < t->hi; r++)
-        ref_embed((const struct cpu_weight *)op->table, (size_t)x->step->tokens[r], op->scale,
+        ref_embed((const struct cpu_weight *)op->table,
+                  op->by_pos ? step->pos + r : (size_t)step->tokens[r], op->scale,
                   row_f32(x, &op->out, r));
 }
 

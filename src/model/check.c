@@ -107,6 +107,14 @@ static size_t product_input(struct walk *w, const struct weight *wt, struct ref 
     return in.n;
 }
 
+/* Of positions there may be any number: steps are held against it. */
+static void check_embed(struct walk *w, const struct op_embed *o)
+{
+    const size_t n_rows = o->by_pos && o->table ? o->table->n_rows : w->p->n_vocab;
+    matrix(w, o->table, 1, n_rows, o->out.n);
+    writes(w, o->out, ROW_F32);
+}
+
 static void check_matmul(struct walk *w, const struct op_matmul *o)
 {
     if (o->in_f32.n) reads(w, o->in_f32, ROW_F32);
@@ -390,10 +398,7 @@ static bool is_factor(float x)
 static void check_op(struct walk *w, const struct op *op)
 {
     switch (op->kind) {
-    case OP_EMBED:
-        matrix(w, op->embed.table, 1, w->p->n_vocab, op->embed.out.n);
-        writes(w, op->embed.out, ROW_F32);
-        break;
+    case OP_EMBED: check_embed(w, &op->embed); break;
     case OP_CENTRE: check_centre(w, &op->centre); break;
     case OP_SIZE: check_size(w, &op->size); break;
     case OP_CUT: check_in_and_out(w, op->cut.in, op->cut.out); break;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/draw.h"
+#include "backend/tables.h"
 #include "base/cancel.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -354,8 +355,8 @@ bool vulkan_exec_block(struct draft_block *b, struct err *err)
     if (cancel_is_set(b->check->cancel)) return err_set(err, ERR_CANCELLED, "cancelled");
     /* A draft keeps no trail in blocks: what it has put off is from another time. */
     if (x->due.n_rows > 0 && !vulkan_states_settle(vulkan_of(x), err)) return false;
-    if (!vulkan_tokens_known(x, b->read, b->read->n_rows, err) ||
-        !vulkan_tokens_known(m, b->check, 1, err) || !need_link(x, m, err) ||
+    if (!tables_have(x->p, b->read, b->read->n_rows, err) ||
+        !tables_have(m->p, b->check, 1, err) || !need_link(x, m, err) ||
         !write_drafts(x, b->read, n, err) || !write_check(m, b->check, err) ||
         !submit(x, b, n, &ms, err) || !take_times(x, &b->draft_share, err))
         return false;

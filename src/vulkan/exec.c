@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/op_parts.h"
+#include "backend/tables.h"
 #include "base/cancel.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -339,7 +340,7 @@ bool vulkan_exec_run(struct exec *base, const struct step *step, struct err *err
     struct vulkan_exec *x = (struct vulkan_exec *)base;
     assert(step->n_rows <= x->max_rows);
     x->has_trail = false;
-    if (!vulkan_tokens_known(x, step, step->n_rows, err) || !not_cancelled(step, err) ||
+    if (!tables_have(x->p, step, step->n_rows, err) || !not_cancelled(step, err) ||
         !vulkan_need_plan(x, err) || !run_step(x, step, err))
         return false;
     x->has_trail = step->keeps_trail;

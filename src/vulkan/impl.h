@@ -238,9 +238,6 @@ bool vulkan_record_timed(struct vulkan_exec *x, uint32_t n_rows, VkCommandBuffer
 
 /* Makes the plan if there is none, or if slabs were added since. */
 bool vulkan_need_plan(struct vulkan_exec *x, struct err *err);
-/* Whether the first n tokens of a step have rows in the embedding. */
-bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
-                         struct err *err);
 /* Appends command buffers to those that x submits at once (x->all). */
 void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands);
 /* Writes what the shaders read of a step, but for its head and its draw. */

@@ -62,7 +62,7 @@ static bool plan_embed_piece(struct vulkan_exec *x, const struct op *op, int par
     dispatch_bind(&b, VULKAN_STORAGE, &piece->region, piece->view);
     dispatch_push(&b, n);
     dispatch_push_place(&b, &e->out);
-    dispatch_push(&b, x->tokens_at);
+    dispatch_push(&b, e->by_pos ? 0 : x->tokens_at);
     dispatch_push(&b, piece->first);
     dispatch_push(&b, piece->n_rows);
     dispatch_push_float(&b, e->scale);

@@ -16,22 +16,6 @@ bool vulkan_need_plan(struct vulkan_exec *x, struct err *err)
     return true;
 }
 
-bool vulkan_tokens_known(const struct vulkan_exec *x, const struct step *step, uint32_t n,
-                         struct err *err)
-{
-    for (size_t i = 0; i < x->p->n_ops; i++) {
-        const struct op *op = &x->p->ops[i];
-        if (op->kind != OP_EMBED) continue;
-        for (uint32_t r = 0; r < n; r++) {
-            int32_t id = step->tokens[r];
-            if (id < 0 || (size_t)id >= op->embed.table->n_rows)
-                return err_set(err, ERR_USER, "token id %d: the vocabulary has 0 to %zu", id,
-                               op->embed.table->n_rows - 1);
-        }
-    }
-    return true;
-}
-
 void vulkan_add_all(struct vulkan_exec *x, uint32_t n, const VkCommandBuffer *commands)
 {
     if (x->n_all + n > x->cap_all) {

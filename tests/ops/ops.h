@@ -194,7 +194,7 @@ static inline struct ref trial_begin(struct trial *t, struct backend *be, const 
     struct ref in = trial_buffer(t, ROW_F32, width);
     struct weight *w = backend_matrix(be, QTYPE_F32, 1, n_rows, width, input, NULL, &err);
     assert_non_null(w);
-    trial_op(t, OP_EMBED)->embed = (struct op_embed){w, in, 1};
+    trial_op(t, OP_EMBED)->embed = (struct op_embed){.table = w, .out = in, .scale = 1};
     return in;
 }
 

@@ -26,7 +26,8 @@ static void small_init(struct small *s)
         .buffers = {{"x", ROW_F32, 8}, {"h", ROW_F32, 8}, {"logits", ROW_F32, 16}},
     };
     const struct ref x = {0, 0, 8}, h = {1, 0, 8}, out = {2, 0, 16};
-    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {&s->table, x, 1}};
+    s->ops[0] =
+        (struct op){.kind = OP_EMBED, .embed = {.table = &s->table, .out = x, .scale = 1}};
     s->ops[1] = (struct op){.kind = OP_NORM, .norm = {x, h, &s->vec, 8, 1e-5f, NULL}};
     s->ops[2] = (struct op){.kind = OP_HEAD_ROWS};
     s->ops[3] =
@@ -91,6 +92,23 @@ static void test_checker(void **unused)
     s.p.n_kv = 2;
     s.p.page_bytes[PAGE_FULL] = 1 << 20;
     check_broken(&s.p, "KV layer 1 overlaps another");
+}
+
+/* A table of positions has rows as long as the embedding's, and any number of them. */
+static void test_checker_tables(void **unused)
+{
+    (void)unused;
+    struct small s;
+    struct err err;
+    small_init(&s);
+    s.table.n_rows = 15;
+    check_broken(&s.p, "op 0 (embed, layer 0): a matrix of another shape");
+    s.ops[0].embed.by_pos = true;
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    s.table.n_cols = 7;
+    check_broken(&s.p, "op 0 (embed, layer 0): a matrix of another shape");
+    s.ops[0].embed.table = NULL;
+    check_broken(&s.p, "op 0 (embed, layer 0): a matrix of another shape");
 }
 
 /* What takes the place of the norm and leaves its result alone. */
@@ -176,7 +194,8 @@ static void routed_init(struct routed *s)
     };
     const struct ref x = {0, 0, 8}, each = {1, 0, 2}, both = {2, 0, 16};
     const struct ref h = {3, 0, 8}, rest = {4, 0, 8}, out = {5, 0, 16};
-    s->ops[0] = (struct op){.kind = OP_EMBED, .embed = {&s->table, x, 1}};
+    s->ops[0] =
+        (struct op){.kind = OP_EMBED, .embed = {.table = &s->table, .out = x, .scale = 1}};
     s->ops[1] = (struct op){.kind = OP_ROUTE, .route = {.out = each, .kind = ROUTE_EACH}};
     s->ops[2] = (struct op){.kind = OP_MATMUL_EXPERTS,
                             .experts = {.in_f32 = x,
@@ -271,9 +290,9 @@ static void test_checker_runs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checker),        cmocka_unit_test(test_checker_rows),
-        cmocka_unit_test(test_checker_decays), cmocka_unit_test(test_checker_routes),
-        cmocka_unit_test(test_checker_runs),
+        cmocka_unit_test(test_checker),        cmocka_unit_test(test_checker_tables),
+        cmocka_unit_test(test_checker_rows),   cmocka_unit_test(test_checker_decays),
+        cmocka_unit_test(test_checker_routes), cmocka_unit_test(test_checker_runs),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);
 }
