@@ -527,6 +527,18 @@ bool hparams_local_dims(struct hparams *hp, uint32_t n_rot, double base, struct 
            hparams_local_rope(hp, n_rot, base, err);
 }
 
+bool hparams_places(struct hparams *hp, struct err *err)
+{
+    hp->places = true;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope = false;
+    return hp->n_ctx <= hp->n_ctx_train ||
+           err_set(err, ERR_USER,
+                   "%s: a context of %u tokens is longer than the %u positions that the model "
+                   "has learned, and beyond these it has none",
+                   gguf_path(hp->g), hp->n_ctx, hp->n_ctx_train);
+}
+
 bool hparams_unscaled(const struct hparams *hp, struct err *err)
 {
     return (hp->scaling_factor == 1.0 && hp->attn_factor == 1.0) ||

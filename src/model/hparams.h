@@ -70,6 +70,7 @@ struct hparams {
         uint32_t n_low;   /* times that the first stack runs before each time of the second */
     } stack;
     uint32_t n_streams;    /* rows in the place of x; 0: x is one */
+    bool places;           /* embeddings have rows of a table of n_ctx_train positions added */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     uint32_t n_layer_bank; /* from how many layers on x is put by and begun anew; 0: never */
     enum glu_kind glu;     /* of the feed-forward */
@@ -203,6 +204,9 @@ bool hparams_local_rope(struct hparams *hp, uint32_t n_rot, double base, struct 
 /* The same where they may rotate more or fewer dims than others: "rope.dimension_count_swa",
  * default n_rot. */
 bool hparams_local_dims(struct hparams *hp, uint32_t n_rot, double base, struct err *err);
+/* That positions are learned: rows of a table are added to embeddings, nothing rotates, and the
+ * context must not be longer than the table. */
+bool hparams_places(struct hparams *hp, struct err *err);
 /* That rotations are not scaled, of a family in which nothing says how. */
 bool hparams_unscaled(const struct hparams *hp, struct err *err);
 /* "rope.dimension_sections" into hp->rope_sections, if the file has them. */

@@ -20,6 +20,17 @@ struct model {
     uint64_t token_bytes;
 };
 
+/* Learned positions are added to the embedding. */
+static void add_places(struct builder *b, struct ref x)
+{
+    const struct hparams *hp = b->hp;
+    if (!hp->places) return;
+    struct ref place = build_rows(b, "h", hp->n_embd);
+    build_places(b, weights_table(b->ws, "position_embd.weight", hp->n_ctx_train, hp->n_embd),
+                 place);
+    build_add(b, x, place, 1, x);
+}
+
 /* The whole network: embedding, layers, head. */
 static void build_network(struct builder *b, const struct family *family)
 {
@@ -27,6 +38,7 @@ static void build_network(struct builder *b, const struct family *family)
     struct ref x = build_rows(b, "x", hp->n_embd);
     build_embed(b, weights_table(b->ws, "token_embd.weight", hp->n_vocab, hp->n_embd),
                 hp->embed_scale, x);
+    add_places(b, x);
     for (uint32_t i = 0; i < hp->n_layer && !b->ws->failed; i++) {
         b->layer = (int)i;
         family->layer(b, i, x);

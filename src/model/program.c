@@ -156,6 +156,13 @@ void build_embed(struct builder *b, const struct weight *table, float scale, str
     written(b, out);
 }
 
+void build_places(struct builder *b, const struct weight *table, struct ref out)
+{
+    add_op(b, OP_EMBED)->embed =
+        (struct op_embed){.table = table, .out = out, .scale = 1, .by_pos = true};
+    written(b, out);
+}
+
 void build_centre(struct builder *b, struct ref in, size_t group, struct ref out)
 {
     add_op(b, OP_CENTRE)->centre = (struct op_centre){in, out, group ? group : in.n};

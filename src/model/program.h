@@ -64,6 +64,8 @@ struct ref build_rows(struct builder *b, const char *name, size_t width);
 struct ref ref_part(struct ref r, size_t at, size_t n);
 
 void build_embed(struct builder *b, const struct weight *table, float scale, struct ref out);
+/* The same by the row's position, unscaled. */
+void build_places(struct builder *b, const struct weight *table, struct ref out);
 /* group 0: the whole row. */
 void build_centre(struct builder *b, struct ref in, size_t group, struct ref out);
 /* The size of a row into one value; what of a row is above its size times a number. */

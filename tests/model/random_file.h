@@ -44,6 +44,8 @@ struct form {
     bool norm_each;  /* Q and K: LayerNorms of each head, with factors of its own */
     bool rms_each;   /* Q and K: norms of each head, likewise */
     bool head_bias;  /* of the logits */
+    size_t n_places; /* rows of position_embd, which is the context then; 0: none, and 4096 */
+    size_t n_kv;     /* heads of keys and values; 0: KV_HEADS */
     bool gate_heads; /* what heads give is multiplied by the sigmoid of attn_gate's product */
     bool gate_each;  /* which has one value for each head */
     bool softplus;   /* by the softplus */
@@ -265,6 +267,11 @@ static inline size_t head_count(const struct form *form)
     return form->latent.n_head > 0 ? form->latent.n_head : HEADS;
 }
 
+static inline size_t kv_count(const struct form *form)
+{
+    return form->n_kv > 0 ? form->n_kv : KV_HEADS;
+}
+
 static inline size_t expert_width(const struct form *form)
 {
     return form->experts.n_ff > 0 ? form->experts.n_ff : FF;
@@ -380,7 +387,7 @@ static inline size_t gate_count(const struct form *form)
 static inline void attention_tensors(struct file *f, int layer)
 {
     const struct form *form = f->form;
-    const size_t n_q = HEADS * HEAD_DIM, n_kv = KV_HEADS * HEAD_DIM;
+    const size_t n_q = HEADS * HEAD_DIM, n_kv = kv_count(form) * HEAD_DIM;
     layer_tensor(f, layer, "attn_q", EMBD, n_q);
     layer_tensor(f, layer, "attn_k", EMBD, n_kv);
     layer_tensor(f, layer, "attn_v", EMBD, n_kv);
@@ -396,7 +403,7 @@ static inline void attention_tensors(struct file *f, int layer)
     if (form->gate_heads) layer_tensor(f, layer, "attn_gate", EMBD, gate_count(form));
     if (form->norm_each || form->rms_each) {
         head_norm_tensor(f, layer, "attn_q_norm", HEADS);
-        head_norm_tensor(f, layer, "attn_k_norm", KV_HEADS);
+        head_norm_tensor(f, layer, "attn_k_norm", kv_count(form));
     }
     if (form->head_gains) layer_tensor(f, layer, "attn_q_norm", 1, HEADS);
     if (!form->norm_heads && !form->norm_all) return;
@@ -423,7 +430,7 @@ static inline void file_begin(struct file *f, const struct form *form)
     gb_kv_str(&f->keys, "general.architecture", form->arch);
     f->n_keys++;
     key_u32(f, "block_count", n_blocks(form));
-    key_u32(f, "context_length", 4096);
+    key_u32(f, "context_length", form->n_places > 0 ? (uint32_t)form->n_places : 4096);
     key_u32(f, "embedding_length", EMBD);
     if (!form->heads_apart) key_u32(f, "attention.head_count", (uint32_t)head_count(form));
     if (form->experts.any) key_u32(f, "expert_count", EXPERTS);
@@ -438,6 +445,7 @@ static inline void file_begin(struct file *f, const struct form *form)
     if (form->expert_limits)
         floats_key(f, "swiglu_clamp_exp", form->expert_limits, n_blocks(form));
     tensor(f, "token_embd.weight", EMBD, VOCAB);
+    if (form->n_places > 0) tensor(f, "position_embd.weight", EMBD, form->n_places);
     if (!form->norm_bare) tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);
     if (form->norm_biases) random_tensor(f, "output_norm.bias", EMBD, 1, 0, 0.5);
@@ -449,7 +457,7 @@ static inline void file_init(struct file *f, const struct form *form)
 {
     file_begin(f, form);
     key_u32(f, "feed_forward_length", form->ff_doubled ? 2 * FF : FF);
-    key_u32(f, "attention.head_count_kv", KV_HEADS);
+    key_u32(f, "attention.head_count_kv", (uint32_t)kv_count(form));
     key_f32(f,
             form->layer_norm ? "attention.layer_norm_epsilon"
                              : "attention.layer_norm_rms_epsilon",

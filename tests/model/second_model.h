@@ -271,7 +271,7 @@ struct rows {
     double h[N_IDS][EMBD];     /* what a parallel feed-forward reads of x */
     double given[N_IDS][EMBD]; /* x before attention */
     double x[N_IDS][EMBD], q[N_IDS][HEADS * HEAD_DIM], gate[N_IDS][HEADS * HEAD_DIM];
-    double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
+    double k[N_IDS][HEADS * HEAD_DIM], v[N_IDS][HEADS * HEAD_DIM];
 };
 
 /* What a score is before the softmax. */
@@ -292,7 +292,7 @@ static inline void attend(const struct file *f, const struct rows *rows, size_t 
     const bool chunks = s->window & WINDOW_CHUNKS;
     const size_t window = s->window & ~(size_t)WINDOW_CHUNKS;
     for (size_t h = 0; h < HEADS; h++) {
-        const size_t kv = h * KV_HEADS / HEADS * HEAD_DIM;
+        const size_t kv = h * kv_count(f->form) / HEADS * HEAD_DIM;
         double weight[N_IDS], sum = sinks ? exp((double)sinks[h]) : 0;
         memset(out + h * HEAD_DIM, 0, HEAD_DIM * sizeof *out);
         for (size_t p = 0; p <= pos; p++) {
@@ -549,6 +549,7 @@ static inline void attention(const struct file *f, int layer, const struct sight
                              struct rows *rows)
 {
     const struct form *form = f->form;
+    const size_t n_kv = kv_count(form);
     const bool normed = form->norm_heads || form->norm_all || form->norm_each || form->rms_each;
     const float *q_norm =
         normed || form->head_gains ? values_of(f, layer, "attn_q_norm") : NULL;
@@ -563,14 +564,14 @@ static inline void attention(const struct file *f, int layer, const struct sight
         if (form->parallel && form->feed_norm)
             row_norm(f, layer, form->feed_norm, rows->x[p], rows->h[p]);
         project(f, layer, "attn_q", in, HEADS * HEAD_DIM, rows->q[p]);
-        project(f, layer, "attn_k", in, KV_HEADS * HEAD_DIM, rows->k[p]);
-        project(f, layer, "attn_v", in, KV_HEADS * HEAD_DIM, rows->v[p]);
+        project(f, layer, "attn_k", in, n_kv * HEAD_DIM, rows->k[p]);
+        project(f, layer, "attn_v", in, n_kv * HEAD_DIM, rows->v[p]);
         if (form->gate_heads)
             project(f, layer, "attn_gate", in, gate_count(form), rows->gate[p]);
-        for (size_t h = 0; form->norm_values && h < KV_HEADS; h++)
+        for (size_t h = 0; form->norm_values && h < n_kv; h++)
             norm(NULL, &rows->v[p][h * HEAD_DIM], HEAD_DIM, &rows->v[p][h * HEAD_DIM]);
         norm_and_rotate(f, q_norm, &s->rotation, p, HEADS, rows->q[p]);
-        norm_and_rotate(f, k_norm, &s->rotation, p, KV_HEADS, rows->k[p]);
+        norm_and_rotate(f, k_norm, &s->rotation, p, n_kv, rows->k[p]);
     }
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[HEADS * HEAD_DIM], out[EMBD];
@@ -592,9 +593,11 @@ static inline void embed(const struct file *f, struct rows *rows)
 {
     const double scale = f->form->scaled_embedding ? sqrt(EMBD) : or_one(f->scales.embedding);
     const float *embd = values_of(f, -1, "token_embd");
+    const float *places = f->form->n_places > 0 ? values_of(f, -1, "position_embd") : NULL;
     for (size_t p = 0; p < N_IDS; p++)
         for (size_t i = 0; i < EMBD; i++)
-            rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] * scale;
+            rows->x[p][i] = (double)embd[(size_t)id_at(p) * EMBD + i] * scale +
+                            (places ? (double)places[p * EMBD + i] : 0);
     for (size_t p = 0; f->form->norm_embedding && p < N_IDS; p++)
         norm(NULL, rows->x[p], EMBD, rows->x[p]);
 }

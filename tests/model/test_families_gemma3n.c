@@ -74,7 +74,7 @@ static void make_file(struct file *f, const struct variant *v)
 /* ---- the second computation ---- */
 
 struct keys {
-    double k[N_IDS][KV_HEADS * HEAD_DIM], v[N_IDS][KV_HEADS * HEAD_DIM];
+    double k[N_IDS][HEADS * HEAD_DIM], v[N_IDS][HEADS * HEAD_DIM];
 };
 
 struct flow {

@@ -10,6 +10,8 @@ static const double base = 10000; /* of files that say nothing of it */
 /* Two matrices with biases, and what is between them. */
 #define GELU .alone = true, .gelu = true
 #define SQUARES .squares = true
+/* Learned positions in the place of rotations, and biases everywhere. */
+#define PLACED BIASED, GELU, .biases = true, .more_biases = true, .n_places = N_IDS
 
 struct layernorm_case {
     const char *name;
@@ -56,6 +58,8 @@ static const struct layernorm_case cases[] = {
      .form = {"falcon", BIASED, GELU, .parallel = true, .attn_norm = "attn_norm_2",
               .feed_norm = "attn_norm"},
      .fused = true},
+    {.name = "gpt2", .form = {"gpt2", PLACED, .n_kv = HEADS}, .fused = true},
+    {.name = "gpt2 with heads in groups", .form = {"gpt2", PLACED}, .fused = true},
     {.name = "orion", .form = {"orion", BIASED}},
     {.name = "olmo",
      .form = {"olmo", .norm_before = true, .layer_norm = true, .norm_bare = true},
@@ -94,6 +98,7 @@ static void test_families(void **unused)
         float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
         struct file f;
         s.rotation.neighbours = c->neighbours;
+        if (c->form.n_places > 0) s.rotation.n_rot = 0;
         every(layers, 1, s, s);
         file_of(&f, c);
         compute(&f, layers, LAYERS, 0, want);
@@ -110,6 +115,8 @@ static void test_refused(void **unused)
     (void)unused;
     static const struct form rms = {"orion", .norm_before = true};
     static const struct form bare = {"orion", .norm_before = true, .layer_norm = true};
+    static const struct form unplaced = {"gpt2", BIASED, GELU, .biases = true};
+    static const struct form bare_products = {"gpt2", BIASED, GELU, .n_places = N_IDS};
     static const struct form named = {"llama", .norm_before = true, .norm_biases = true};
     struct file f;
     file_init(&f, &rms);
@@ -118,9 +125,44 @@ static void test_refused(void **unused)
     file_init(&f, &bare);
     check_refused(&f, "m.gguf: tensor blk.0.attn_norm.bias: expected [64], but it is missing");
     file_free(&f);
+    file_init(&f, &unplaced);
+    check_refused(&f, "m.gguf: tensor position_embd.weight: expected [64, 4096], but it is "
+                      "missing");
+    file_free(&f);
+    file_init(&f, &bare_products);
+    check_refused(&f, "m.gguf: tensor blk.0.attn_q.bias: expected [64], but it is missing");
+    file_free(&f);
     file_init(&f, &named);
     check_refused(&f, "m.gguf: tensor output_norm.bias: hearth's llama has no such tensor, and "
                       "leaving it out would change the answers");
+    file_free(&f);
+}
+
+/* No more positions than were learned; a longer table is of another model. */
+static void test_places_end(void **unused)
+{
+    (void)unused;
+    static const struct form form = {"gpt2", PLACED};
+    struct model_params params = {.kv_type = KV_F32, .n_ctx = N_IDS};
+    struct model_sizes sizes;
+    struct buf b = {0};
+    struct err err;
+    struct file f;
+    file_init(&f, &form);
+    write_file(&f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g) fail_msg("%s", err.msg);
+    if (!model_estimate(g, NULL, &params, 1, &sizes, &err)) fail_msg("%s", err.msg);
+    params.n_ctx++;
+    assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
+    assert_int_equal(err.code, ERR_USER);
+    assert_string_equal(err.msg,
+                        "m.gguf: a context of 41 tokens is longer than the 40 positions that "
+                        "the model has learned, and beyond these it has none");
+    gguf_close(g);
+    buf_free(&b);
+    tensor_named(&f, "position_embd.weight")->n_out--;
+    check_refused(&f, "m.gguf: tensor position_embd.weight: expected [64, 40], found [64, 39]");
     file_free(&f);
 }
 
@@ -129,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_places_end),
     };
     return cmocka_run_group_tests_name("families_layernorm", tests, NULL, NULL);
 }
