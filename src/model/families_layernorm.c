@@ -28,7 +28,7 @@ static bool read_gelu(struct hparams *hp, struct err *err)
     return read_biased(hp, err);
 }
 
-/* gpt2: no rotation, but learned positions. */
+/* gpt2 and starcoder: no rotation, but learned positions. */
 static bool read_placed(struct hparams *hp, struct err *err)
 {
     return read_gelu(hp, err) && hparams_places(hp, err);
@@ -119,17 +119,11 @@ static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_layernorm[] = {
-    {"dbrx", read_dbrx, layer_neox},
-    {"falcon", read_gelu, layer_falcon},
-    {"gpt2", read_placed, layer_qwen2},
-    {"gptneox", read_gptneox, layer_gptneox},
-    {"jais2", read_squares, layer_neox},
-    {"nemotron", read_squares, layer_neox},
-    {"olmo", read_olmo, layer_llama},
-    {"orion", read_biased, layer_neox},
-    {"phi2", read_gelu, layer_phi2},
-    {"phimoe", read_phimoe, layer_neox},
-    {"stablelm", read_biased, layer_stablelm},
-    {"starcoder2", read_gelu, layer_neox},
-    {NULL, NULL, NULL},
+    {"dbrx", read_dbrx, layer_neox},           {"falcon", read_gelu, layer_falcon},
+    {"gpt2", read_placed, layer_qwen2},        {"gptneox", read_gptneox, layer_gptneox},
+    {"jais2", read_squares, layer_neox},       {"nemotron", read_squares, layer_neox},
+    {"olmo", read_olmo, layer_llama},          {"orion", read_biased, layer_neox},
+    {"phi2", read_gelu, layer_phi2},           {"phimoe", read_phimoe, layer_neox},
+    {"stablelm", read_biased, layer_stablelm}, {"starcoder", read_placed, layer_qwen2},
+    {"starcoder2", read_gelu, layer_neox},     {NULL, NULL, NULL},
 };

@@ -60,6 +60,7 @@ static const struct layernorm_case cases[] = {
      .fused = true},
     {.name = "gpt2", .form = {"gpt2", PLACED, .n_kv = HEADS}, .fused = true},
     {.name = "gpt2 with heads in groups", .form = {"gpt2", PLACED}, .fused = true},
+    {.name = "starcoder", .form = {"starcoder", PLACED, .n_kv = 1}, .fused = true},
     {.name = "orion", .form = {"orion", BIASED}},
     {.name = "olmo",
      .form = {"olmo", .norm_before = true, .layer_norm = true, .norm_bare = true},
