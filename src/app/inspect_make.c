@@ -168,8 +168,12 @@ static void write_keys(struct gguf_writer *w, const struct shape *s, const struc
     gguf_write_u32(w, KEY("attention.head_count_kv"), s->n_head_kv);
     gguf_write_u32(w, KEY("attention.key_length"), s->head_dim);
     gguf_write_u32(w, KEY("attention.value_length"), s->head_dim);
-    gguf_write_f32(w, KEY("attention.layer_norm_rms_epsilon"), 1e-6f);
-    gguf_write_f32(w, KEY("rope.freq_base"), (float)s->rope_base);
+    if (s->family == SHAPE_GPT2) {
+        gguf_write_f32(w, KEY("attention.layer_norm_epsilon"), 1e-5f);
+    } else {
+        gguf_write_f32(w, KEY("attention.layer_norm_rms_epsilon"), 1e-6f);
+        gguf_write_f32(w, KEY("rope.freq_base"), (float)s->rope_base);
+    }
     if (s->n_expert) {
         gguf_write_u32(w, KEY("expert_count"), s->n_expert);
         gguf_write_u32(w, KEY("expert_used_count"), s->n_expert_used);

@@ -13,7 +13,7 @@ static const char *const families[] = {
     [SHAPE_LLAMA] = "llama",     [SHAPE_QWEN2] = "qwen2",   [SHAPE_QWEN3] = "qwen3",
     [SHAPE_QWEN35] = "qwen35",   [SHAPE_GEMMA2] = "gemma2", [SHAPE_GEMMA3] = "gemma3",
     [SHAPE_GPT_OSS] = "gpt-oss", [SHAPE_OLMO2] = "olmo2",   [SHAPE_GLM4] = "glm4",
-    [SHAPE_MAMBA2] = "mamba2",   [SHAPE_MAMBA] = "mamba",
+    [SHAPE_MAMBA2] = "mamba2",   [SHAPE_MAMBA] = "mamba",   [SHAPE_GPT2] = "gpt2",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -351,6 +351,28 @@ static void add_mamba(struct list *l, const struct shape *s)
     add(l, SHAPE_MATRIX, "ssm_out.weight", inner, s->n_embd);
 }
 
+/* A norm, or a product, and its biases. */
+static void add_biased(struct list *l, enum shape_role role, const char *stem, size_t ne0,
+                       size_t ne1)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s.weight", stem);
+    add(l, role, name, ne0, ne1);
+    snprintf(name, sizeof name, "%s.bias", stem);
+    add(l, SHAPE_BIAS, name, ne1 ? ne1 : ne0, 0);
+}
+
+static void add_gpt2(struct list *l, const struct shape *s)
+{
+    const size_t q = (size_t)s->n_head * s->head_dim, kv = (size_t)s->n_head_kv * s->head_dim;
+    add_biased(l, SHAPE_NORM, "attn_norm", s->n_embd, 0);
+    add_biased(l, SHAPE_MATRIX, "attn_qkv", s->n_embd, q + 2 * kv);
+    add_biased(l, SHAPE_ATTN_OUT, "attn_output", q, s->n_embd);
+    add_biased(l, SHAPE_NORM, "ffn_norm", s->n_embd, 0);
+    add_biased(l, SHAPE_MATRIX, "ffn_up", s->n_embd, s->n_ff);
+    add_biased(l, SHAPE_DOWN, "ffn_down", s->n_ff, s->n_embd);
+}
+
 static void add_feed_forward(struct list *l, const struct shape *s)
 {
     if (s->family == SHAPE_GLM4) { /* the gate's rows, then its own */
@@ -403,6 +425,10 @@ struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
     struct list l = {.prefix = ""};
     add(&l, SHAPE_EMBED, "token_embd.weight", s->n_embd, s->n_vocab);
     add(&l, SHAPE_NORM, "output_norm.weight", s->n_embd, 0);
+    if (s->family == SHAPE_GPT2) {
+        add(&l, SHAPE_BIAS, "output_norm.bias", s->n_embd, 0);
+        add(&l, SHAPE_F32, "position_embd.weight", s->n_embd, s->n_ctx);
+    }
     if (s->family == SHAPE_OLMO2) add(&l, SHAPE_EMBED, "output.weight", s->n_embd, s->n_vocab);
     for (l.layer = 0; l.layer < s->n_layer; l.layer++) {
         char prefix[32];
@@ -412,6 +438,8 @@ struct shape_tensor *shape_tensors(const struct shape *s, size_t *n)
             add_mamba2(&l, s);
         else if (s->family == SHAPE_MAMBA)
             add_mamba(&l, s);
+        else if (s->family == SHAPE_GPT2)
+            add_gpt2(&l, s);
         else
             add_layer(&l, s);
     }

@@ -21,6 +21,7 @@ enum shape_family {
     SHAPE_GLM4,
     SHAPE_MAMBA2,
     SHAPE_MAMBA,
+    SHAPE_GPT2,
 };
 
 struct shape {

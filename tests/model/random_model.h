@@ -21,6 +21,7 @@
 #define RANDOM_WINDOWED "family=gemma3,n_layer=6,window=16," RANDOM_SIZE
 #define RANDOM_RECURRENT \
     "family=mamba2,n_layer=4,n_embd=64,ssm_heads=8,ssm_groups=2,ssm_dim=16,n_vocab=2080"
+#define RANDOM_PLACED "family=gpt2,n_layer=3," RANDOM_SIZE
 #define RANDOM_HYBRID "family=qwen35,n_layer=4,ssm_dim=32," RANDOM_SIZE
 
 /* shape and type as `hearth inspect make` takes them. */

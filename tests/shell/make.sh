@@ -19,7 +19,7 @@ check "Q4_K_M mixes types" has 'blk.1.ffn_down.weight *Q6_K'
 check "  the other" has 'blk.1.ffn_up.weight *Q4_K'
 # Logits of these files agree with those of llama.cpp (node-llama-cpp 3.22.1, F32 keys and values),
 # each row less its mean, within a normalised mean square error of 2e-12 over 95 ids, mamba2 1.3e-11,
-# mamba 7.9e-11.
+# mamba 7.9e-11, gpt2 5.7e-8 for llama.cpp's table of the GELU.
 logits_are()
 {
     exits 0 "$hearth" inspect logits -m "$dir/$1.gguf" --ids "$(seq -s' ' 11 21 2000)" --rows all \
@@ -27,7 +27,7 @@ logits_are()
 }
 tiny=n_embd=128,n_head=4,n_head_kv=2,head_dim=32,n_layer=7,n_ff=256
 for family in olmo2=d2e6fcdbf1effc66 glm4=b3c91bde80c62d28 mamba2=171bde1507b565c0 \
-    mamba=1288f696a10c759a; do
+    mamba=1288f696a10c759a gpt2=9eb5641c83e3392e; do
     make_of 0 "family=${family%=*},$tiny" F32 "$dir/${family%=*}.gguf"
     check "${family%=*}: the logits that another program gives" logits_are ${family/=/ }
 done
