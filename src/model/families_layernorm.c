@@ -1,5 +1,6 @@
 /* Families whose norms are LayerNorms, which take the mean off first, most with biases; and one
  * of RMS norms with biases. */
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -26,6 +27,13 @@ static bool read_gelu(struct hparams *hp, struct err *err)
     hp->gate = GATE_IS_UP;
     hp->glu = GLU_GELU_ALONE;
     return read_biased(hp, err);
+}
+
+/* The head of some files is the embedding, too. */
+static bool read_codeshell(struct hparams *hp, struct err *err)
+{
+    if (!gguf_tensor_find(hp->g, hp->embed_table)) hp->embed_table = "output.weight";
+    return read_gelu(hp, err);
 }
 
 /* gpt2 and starcoder: no rotation, but learned positions. */
@@ -119,11 +127,19 @@ static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_layernorm[] = {
-    {"dbrx", read_dbrx, layer_neox},           {"falcon", read_gelu, layer_falcon},
-    {"gpt2", read_placed, layer_qwen2},        {"gptneox", read_gptneox, layer_gptneox},
-    {"jais2", read_squares, layer_neox},       {"nemotron", read_squares, layer_neox},
-    {"olmo", read_olmo, layer_llama},          {"orion", read_biased, layer_neox},
-    {"phi2", read_gelu, layer_phi2},           {"phimoe", read_phimoe, layer_neox},
-    {"stablelm", read_biased, layer_stablelm}, {"starcoder", read_placed, layer_qwen2},
-    {"starcoder2", read_gelu, layer_neox},     {NULL, NULL, NULL},
+    {"codeshell", read_codeshell, layer_neox},
+    {"dbrx", read_dbrx, layer_neox},
+    {"falcon", read_gelu, layer_falcon},
+    {"gpt2", read_placed, layer_qwen2},
+    {"gptneox", read_gptneox, layer_gptneox},
+    {"jais2", read_squares, layer_neox},
+    {"nemotron", read_squares, layer_neox},
+    {"olmo", read_olmo, layer_llama},
+    {"orion", read_biased, layer_neox},
+    {"phi2", read_gelu, layer_phi2},
+    {"phimoe", read_phimoe, layer_neox},
+    {"stablelm", read_biased, layer_stablelm},
+    {"starcoder", read_placed, layer_qwen2},
+    {"starcoder2", read_gelu, layer_neox},
+    {NULL, NULL, NULL},
 };

@@ -435,6 +435,7 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
     if (eps == 0) return missing(hp, "attention.layer_norm_rms_epsilon", err);
     hp->norm_eps = hp->post_norm_eps = (float)eps;
     hp->embed_scale = hp->residual_scale = hp->logit_scale = hp->attn_out_scale = 1;
+    hp->embed_table = "token_embd.weight";
     hp->output_norm = "output_norm.weight";
     hp->ffn_norm = "ffn_norm.weight";
     hp->n_ctx = n_ctx ? n_ctx : hp->n_ctx_train;

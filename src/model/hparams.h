@@ -97,7 +97,8 @@ struct hparams {
     bool parallel; /* of a family that has both: attention and feed-forward read the same x */
     float embed_scale, residual_scale; /* of embeddings; of what a layer adds to x; 1: none */
     float logit_scale, logit_softcap;  /* 1 and 0: none */
-    const char *output_norm;           /* tensor; static */
+    const char *embed_table;           /* tensor; static */
+    const char *output_norm;           /* likewise */
     const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     float attn_softcap;                /* of the scores; 0: none */

@@ -36,7 +36,7 @@ static void build_network(struct builder *b, const struct family *family)
 {
     const struct hparams *hp = b->hp;
     struct ref x = build_rows(b, "x", hp->n_embd);
-    build_embed(b, weights_table(b->ws, "token_embd.weight", hp->n_vocab, hp->n_embd),
+    build_embed(b, weights_table(b->ws, hp->embed_table, hp->n_vocab, hp->n_embd),
                 hp->embed_scale, x);
     add_places(b, x);
     for (uint32_t i = 0; i < hp->n_layer && !b->ws->failed; i++) {
@@ -50,7 +50,7 @@ static void build_network(struct builder *b, const struct family *family)
     build_row_norm(b, x, hp->output_norm, h);
     const bool tied = !weights_has(b->ws, "output.weight");
     struct linear head = {
-        .w = weights_matrix(b->ws, tied ? "token_embd.weight" : "output.weight", hp->n_vocab,
+        .w = weights_matrix(b->ws, tied ? hp->embed_table : "output.weight", hp->n_vocab,
                             hp->n_embd),
         .bias = weights_vector_if(b->ws, "output.bias", hp->n_vocab),
         .out = logits,
@@ -79,6 +79,22 @@ static bool kv_fits(const struct hparams *hp, enum kv_type type, struct err *err
     return true;
 }
 
+/* The rows of the embedding, if there is one or it is required. */
+static bool read_n_vocab(struct hparams *hp, bool required, struct err *err)
+{
+    const struct gguf_tensor *table = gguf_tensor_find(hp->g, hp->embed_table);
+    if (!table)
+        return !required ||
+               err_set(err, ERR_FORMAT,
+                       "%s: tensor %s: expected [%u, vocabulary], but it is missing",
+                       gguf_path(hp->g), hp->embed_table, hp->n_embd);
+    if (table->ne[1] < 1 || table->ne[1] > MAX_WIDTH)
+        return err_set(err, ERR_FORMAT, "%s: tensor %s: expected at most %d rows, found %zu",
+                       gguf_path(hp->g), hp->embed_table, MAX_WIDTH, table->ne[1]);
+    hp->n_vocab = (uint32_t)table->ne[1];
+    return true;
+}
+
 static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
                         const struct model_params *params, struct err *err)
 {
@@ -88,23 +104,12 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
     *hp =
         (struct hparams){.g = g, .arch = family->name, .headless = family_is_headless(family)};
     if (!hparams_read(hp, params->n_ctx, err)) return false;
-    const struct gguf_tensor *embd = gguf_tensor_find(g, "token_embd.weight");
-    if (!embd)
-        err_set(err, ERR_FORMAT,
-                "%s: tensor token_embd.weight: expected [%u, vocabulary], but it "
-                "is missing",
-                gguf_path(g), hp->n_embd);
-    else if (embd->ne[1] < 1 || embd->ne[1] > MAX_WIDTH)
-        err_set(err, ERR_FORMAT,
-                "%s: tensor token_embd.weight: expected at most %d rows, found %zu",
-                gguf_path(g), MAX_WIDTH, embd->ne[1]);
-    else {
-        hp->n_vocab = (uint32_t)embd->ne[1];
-        if ((!family->read || family->read(hp, err)) && hparams_agree(hp, err) &&
-            kv_fits(hp, params->kv_type, err)) {
-            hparams_limit_windows(hp);
-            return true;
-        }
+    /* What a family reads may depend on the vocabulary, and where that is on the family. */
+    if (read_n_vocab(hp, false, err) && (!family->read || family->read(hp, err)) &&
+        read_n_vocab(hp, true, err) && hparams_agree(hp, err) &&
+        kv_fits(hp, params->kv_type, err)) {
+        hparams_limit_windows(hp);
+        return true;
     }
     hparams_free(hp);
     return false;

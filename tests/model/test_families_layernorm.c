@@ -60,6 +60,11 @@ static const struct layernorm_case cases[] = {
      .fused = true},
     {.name = "gpt2", .form = {"gpt2", PLACED, .n_kv = HEADS}, .fused = true},
     {.name = "gpt2 with heads in groups", .form = {"gpt2", PLACED}, .fused = true},
+    {.name = "codeshell",
+     .form = {"codeshell", BIASED, GELU, .biases = true, .more_biases = true},
+     .fused = true},
+    {.name = "codeshell without biases of products, apart",
+     .form = {"codeshell", BIASED, GELU}},
     {.name = "starcoder", .form = {"starcoder", PLACED, .n_kv = 1}, .fused = true},
     {.name = "orion", .form = {"orion", BIASED}},
     {.name = "olmo",
@@ -108,6 +113,37 @@ static void test_families(void **unused)
         free(want);
         file_free(&f);
     }
+}
+
+/* Files of codeshell may have the embedding as the head alone, which no other family's may. */
+static void test_head_alone(void **unused)
+{
+    (void)unused;
+    static const struct form form = {"codeshell", BIASED, GELU, .biases = true,
+                                     .more_biases = true};
+    static const struct form other = {"starcoder2", BIASED, GELU};
+    const struct sight s = {0, plain_rotation(HEAD_DIM, base)};
+    struct sight layers[LAYERS];
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    struct file f;
+    every(layers, 1, s, s);
+    file_init(&f, &form);
+    struct values *table = tensor_named(&f, "token_embd.weight");
+    memcpy(table->v, tensor_named(&f, "output.weight")->v, EMBD * VOCAB * sizeof *table->v);
+    compute(&f, layers, LAYERS, 0, want);
+    snprintf(table->name, sizeof table->name, "elsewhere.weight");
+    check_logits(1e-12, "codeshell, the head alone", &f, want);
+    snprintf(tensor_named(&f, "output.weight")->name, sizeof table->name, "nowhere.weight");
+    check_refused(&f, "m.gguf: tensor output.weight: expected [64, vocabulary], but it is "
+                      "missing");
+    file_free(&f);
+    file_init(&f, &other);
+    table = tensor_named(&f, "token_embd.weight");
+    snprintf(table->name, sizeof table->name, "elsewhere.weight");
+    check_refused(&f, "m.gguf: tensor token_embd.weight: expected [64, vocabulary], but it is "
+                      "missing");
+    file_free(&f);
+    free(want);
 }
 
 /* Norms without the biases that they should have, and with some that they should not. */
@@ -171,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families),
+        cmocka_unit_test(test_head_alone),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_places_end),
     };
