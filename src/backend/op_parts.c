@@ -122,7 +122,7 @@ size_t op_weights(struct op *op, const struct weight **out[OP_MOST_WEIGHTS])
     switch (op->kind) {
     case OP_EMBED: slot(&s, &op->embed.table); break;
     case OP_NORM: slot(&s, &op->norm.w), slot(&s, &op->norm.bias); break;
-    case OP_FACTORS: slot(&s, &op->factors.w); break;
+    case OP_FACTORS: slot(&s, &op->factors.w), slot(&s, &op->factors.bias); break;
     case OP_MATMUL:
         for (uint32_t i = 0; i < op->matmul.n_mats; i++) {
             slot(&s, &op->matmul.mat[i].w);

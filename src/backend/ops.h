@@ -54,7 +54,7 @@ enum op_kind {
     OP_ROPE,   /* rotates heads in place by the row's position */
     OP_ROW_SCALE,      /* multiplies a row by a function of its position */
     OP_SCALE,          /* multiplies a row by a number */
-    OP_FACTORS,        /* multiplies a row by a vector */
+    OP_FACTORS,        /* multiplies a row by a vector, and may add another */
     OP_LIMIT,          /* keeps the values of a row within two bounds */
     OP_KV_STORE,       /* puts the row's keys and values into its page */
     OP_ATTEND,         /* attention of the row over its visible pages */
@@ -163,8 +163,9 @@ struct op_scale {
 };
 
 struct op_factors {
-    struct ref in, out;     /* same n; out may be in */
-    const struct weight *w; /* vector of in.n */
+    struct ref in, out;        /* same n; out may be in */
+    const struct weight *w;    /* vector of in.n */
+    const struct weight *bias; /* as long, added behind; or NULL */
 };
 
 struct op_limit {

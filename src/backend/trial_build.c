@@ -305,7 +305,8 @@ static struct ref try_factors(struct trial *t, const struct op_factors *f)
 {
     const size_t n = least(f->in.n, MOST_WIDTH);
     struct ref in = input(t, n), out = buffer(t, ROW_F32, n);
-    add(t, OP_FACTORS)->factors = (struct op_factors){in, out, vector(t, n, 1)};
+    add(t, OP_FACTORS)->factors =
+        (struct op_factors){in, out, vector(t, n, 1), f->bias ? vector(t, n, 1) : NULL};
     return out;
 }
 
@@ -607,6 +608,7 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[3] = op->attend.n_heads / p->kv[op->attend.kv].n_heads;
         w[4] = op->attend.window;
         break;
+    case OP_FACTORS: w[0] = op->factors.bias != NULL; break;
     case OP_GLU:
         w[0] = op->glu.kind;
         w[1] = is_joined(p, op);

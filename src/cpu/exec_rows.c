@@ -101,10 +101,12 @@ static void scale_tile(const struct cpu_exec *x, const struct op_scale *op,
 static void factors_tile(const struct cpu_exec *x, const struct op_factors *op,
                          const struct tile *t)
 {
-    const float *w = vector_of(op->w);
-    for (size_t r = t->lo; r < t->hi; r++)
-        kernels_of(x)->glu(GLU_LINEAR, row_f32(x, &op->in, r), w, op->in.n,
-                           row_f32(x, &op->out, r));
+    const float *w = vector_of(op->w), *bias = vector_of(op->bias);
+    for (size_t r = t->lo; r < t->hi; r++) {
+        float *out = row_f32(x, &op->out, r);
+        kernels_of(x)->glu(GLU_LINEAR, row_f32(x, &op->in, r), w, op->in.n, out);
+        if (bias) kernels_of(x)->add(out, bias, 1, op->in.n, out);
+    }
 }
 
 static void limit_tile(const struct cpu_exec *x, const struct op_limit *op,

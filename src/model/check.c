@@ -417,6 +417,7 @@ static void check_op(struct walk *w, const struct op *op)
     case OP_SCALE: reads(w, op->scale.x, ROW_F32); break;
     case OP_FACTORS:
         vector(w, op->factors.w, op->factors.in.n);
+        if (op->factors.bias) vector(w, op->factors.bias, op->factors.in.n);
         check_in_and_out(w, op->factors.in, op->factors.out);
         break;
     case OP_LIMIT:

@@ -380,7 +380,7 @@ static void layer_gemma3n(struct builder *b, uint32_t layer, struct ref x)
     first_stream(b, layer, stream(&s, s.predicted, 0), h);
     correct(b, layer, &s, h);
     build_factors(b, stream(&s, s.all, 0),
-                  layer_vector(b, layer, "altup_correct_scale.weight", x.n), h);
+                  layer_vector(b, layer, "altup_correct_scale.weight", x.n), NULL, h);
     layer_input(b, layer, h, ref_part(inputs, layer * n, n), h);
     for (size_t i = 1; i < hp->n_streams; i++)
         build_add(b, stream(&s, s.all, i), h, 1, stream(&s, s.all, i));

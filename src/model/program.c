@@ -288,9 +288,10 @@ void build_scale(struct builder *b, struct ref x, float factor)
     written(b, x);
 }
 
-void build_factors(struct builder *b, struct ref in, const struct weight *w, struct ref out)
+void build_factors(struct builder *b, struct ref in, const struct weight *w,
+                   const struct weight *bias, struct ref out)
 {
-    add_op(b, OP_FACTORS)->factors = (struct op_factors){in, out, w};
+    add_op(b, OP_FACTORS)->factors = (struct op_factors){in, out, w, bias};
     written(b, out);
 }
 

@@ -91,7 +91,9 @@ void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope)
 void build_row_scale(struct builder *b, struct ref x, uint32_t scale);
 /* In place; by 1 it is no op. */
 void build_scale(struct builder *b, struct ref x, float factor);
-void build_factors(struct builder *b, struct ref in, const struct weight *w, struct ref out);
+/* bias NULL: none. */
+void build_factors(struct builder *b, struct ref in, const struct weight *w,
+                   const struct weight *bias, struct ref out);
 /* In place; limit 0: none, and no op. */
 void build_limit(struct builder *b, struct ref x, float limit);
 void build_kv_store(struct builder *b, struct ref k, struct ref v, uint32_t kv);

@@ -272,7 +272,7 @@ void block_mamba(struct builder *b, uint32_t layer, struct ref in, struct ref ou
                                       .n_dim = hp->ssm.n_dim,
                                       .n_width = hp->ssm.n_inner});
     end_rows(b, layer, false);
-    build_factors(b, x, layer_vector(b, layer, "ssm_d", n), x);
+    build_factors(b, x, layer_vector(b, layer, "ssm_d", n), NULL, x);
     build_add(b, heads, x, 1, heads);
     build_glu(b, z, heads, GLU_SILU, heads);
     const struct linear o = layer_linear(b, layer, "ssm_out", n, out);

@@ -325,7 +325,10 @@ static bool plan_factors(struct vulkan_exec *x, const struct op *op, int part, s
 {
     const struct op_factors *f = &op->factors;
     const struct point p = {.kind = PW_LINEAR, .out = f->out, .a = f->in, .vector = f->w};
-    return plan_pointwise(x, op, part, &p, err);
+    const struct point q = {
+        .kind = PW_ADD, .out = f->out, .a = f->out, .vector = f->bias, .factor = 1};
+    return plan_pointwise(x, op, part, &p, err) &&
+           (!f->bias || plan_pointwise(x, op, part, &q, err));
 }
 
 static bool plan_limit(struct vulkan_exec *x, const struct op *op, int part, struct err *err)

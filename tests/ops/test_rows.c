@@ -479,14 +479,28 @@ static struct ref build_factors(struct trial *t, struct ref in, size_t width)
     struct err err;
     struct ref out = trial_buffer(t, ROW_F32, width);
     struct weight *w = backend_vector(t->be, norm_weights, width, &err);
-    trial_op(t, OP_FACTORS)->factors = (struct op_factors){in, out, w};
+    trial_op(t, OP_FACTORS)->factors = (struct op_factors){in, out, w, NULL};
     return out;
+}
+
+static struct ref build_factors_bias(struct trial *t, struct ref in, size_t width)
+{
+    struct err err;
+    struct weight *w = backend_vector(t->be, norm_weights, width, &err);
+    struct weight *bias = backend_vector(t->be, norm_weights + BIAS_AT, width, &err);
+    trial_op(t, OP_FACTORS)->factors = (struct op_factors){in, in, w, bias};
+    return in;
 }
 
 static double exact_factors(const float *x, size_t width, size_t i, size_t pos)
 {
     (void)width, (void)pos;
     return (double)x[i] * (double)norm_weights[i];
+}
+
+static double exact_factors_bias(const float *x, size_t width, size_t i, size_t pos)
+{
+    return exact_factors(x, width, i, pos) + (double)norm_weights[BIAS_AT + i];
 }
 
 static struct ref build_tanh_alone(struct trial *t, struct ref in, size_t width)
@@ -575,6 +589,7 @@ static const struct row_case cases[] = {
     {"gate_runs", build_gate_runs, exact_gate_runs, 1e-6},
     {"gate_softplus", build_gate_softplus, exact_gate_softplus, 2e-6},
     {"softplus", build_softplus, exact_softplus, 2e-6},
+    {"factors_bias", build_factors_bias, exact_factors_bias, 4e-7},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

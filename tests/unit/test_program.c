@@ -116,6 +116,7 @@ static void test_checker_rows(void **unused)
 {
     (void)unused;
     const struct ref x = {0, 0, 8}, h = {1, 0, 8}, one = {1, 0, 1};
+    const struct weight odd = {QTYPE_F32, 1, 1, 7, NULL};
     struct small s;
     struct err err;
     small_init(&s);
@@ -123,11 +124,15 @@ static void test_checker_rows(void **unused)
     if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     s.ops[1].cut.out = one;
     check_broken(&s.p, "op 1 (cut, layer 0): rows of different widths");
-    s.ops[1] = (struct op){.kind = OP_FACTORS, .factors = {x, h, &s.vec}};
+    s.ops[1] = (struct op){.kind = OP_FACTORS, .factors = {x, h, &s.vec, &s.vec}};
     if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
     s.ops[1].factors.out = (struct ref){0, 1, 8};
     s.buffers[0].width = 9;
     check_broken(&s.p, "op 1 (factors, layer 0): it writes over part of its input");
+    s.ops[1].factors.out = h;
+    s.ops[1].factors.bias = &odd;
+    check_broken(&s.p, "op 1 (factors, layer 0): a vector of another length");
+    s.ops[1].factors.bias = NULL;
     s.vec.n_cols = 7;
     check_broken(&s.p, "op 1 (factors, layer 0): a vector of another length");
     s.ops[1] = (struct op){.kind = OP_XIELU, .xielu = {x, 1, 0x1p-21f, 1}};
