@@ -63,9 +63,10 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
  * that row with a rotated part for all heads, and heads of the query are brought to it and the
  * result back by a matrix of each head (attn_k_b, attn_v_b); or in files that have both
  * matrices in one (attn_kv_b), keys and values of all heads. The gates are none, or those of
- * attn_gate. Layers with windows may have sizes of their own (hparams.latent_local). */
+ * attn_gate; sinks as in struct attention. Layers with windows may have sizes of their own
+ * (hparams.latent_local). */
 void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
-                            enum attention_gates gates);
+                            enum attention_gates gates, bool sinks);
 
 /* Layers with recurrent states (hparams.ssm) instead of keys and values; in and out may be the
  * same. In the last layer the rows without logits end here, unless an attention block of the

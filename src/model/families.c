@@ -8,9 +8,9 @@
 #include "model/model.h"
 
 static const struct family *const groups[] = {
-    families_plain,    families_delta,  families_experts,   families_latent,
-    families_parallel, families_post,   families_gemma4,    families_gpt_oss,
-    families_granite,  families_hybrid, families_layernorm, families_recurrent,
+    families_plain, families_delta,     families_experts,   families_latent,  families_parallel,
+    families_post,  families_gemma4,    families_gpt_oss,   families_granite, families_hybrid,
+    families_hyper, families_layernorm, families_recurrent,
 };
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 

@@ -16,8 +16,8 @@ struct family {
 /* One list per file, each ending with a row without a name. */
 extern const struct family families_plain[], families_delta[], families_experts[],
     families_latent[], families_parallel[], families_post[], families_gemma4[],
-    families_gpt_oss[], families_granite[], families_hybrid[], families_layernorm[],
-    families_recurrent[];
+    families_gpt_oss[], families_granite[], families_hybrid[], families_hyper[],
+    families_layernorm[], families_recurrent[];
 
 /* The sizes of what families with latent attention make keys and values from, and of heads
  * (families_latent.c); which layers are recurrent is known then. */

@@ -31,7 +31,7 @@ static void attend(struct builder *b, uint32_t layer, struct ref h, enum attenti
     if (b->hp->layers[layer].recurrent)
         block_delta_attention(b, layer, h, h);
     else
-        block_latent_attention(b, layer, h, h, gates);
+        block_latent_attention(b, layer, h, h, gates, false);
 }
 
 static void layer_delta(struct builder *b, uint32_t layer, struct ref x,

@@ -173,7 +173,7 @@ static bool read_plm(struct hparams *hp, struct err *err)
 static void layer_latent(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
-    block_latent_attention(b, layer, h, h, GATES_NONE);
+    block_latent_attention(b, layer, h, h, GATES_NONE, false);
     block_end(b, layer, x, h);
 }
 
@@ -188,7 +188,7 @@ static void layer_dots3note(struct builder *b, uint32_t layer, struct ref x)
 {
     struct ref h = block_begin(b, layer, x);
     layer_ignore_indexer(b, layer);
-    block_latent_attention(b, layer, h, h, GATES_HEADS);
+    block_latent_attention(b, layer, h, h, GATES_HEADS, false);
     block_end(b, layer, x, h);
 }
 

@@ -69,7 +69,11 @@ struct hparams {
         uint32_t n_layer; /* of a stack; 0: layers are in none */
         uint32_t n_low;   /* times that the first stack runs before each time of the second */
     } stack;
-    uint32_t n_streams;    /* rows in the place of x; 0: x is one */
+    uint32_t n_streams; /* rows in the place of x; 0: x is one */
+    /* Of hyper-connections: what sigmoids are multiplied by where something is added to such a
+     * row, and what is added to all of these. */
+    float stream_gain, stream_eps;
+    bool has_indexer;      /* where a file may have none */
     bool places;           /* embeddings have rows of a table of n_ctx_train positions added */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     uint32_t n_layer_bank; /* from how many layers on x is put by and begun anew; 0: never */

@@ -107,7 +107,7 @@ static void product_by_head(struct builder *b, uint32_t layer, const char *what,
 }
 
 static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct ref k,
-                         struct ref v)
+                         struct ref v, bool sinks)
 {
     const struct hparams *hp = b->hp;
     const struct layer_hparams *l = &hp->layers[layer];
@@ -119,18 +119,22 @@ static struct ref attend(struct builder *b, uint32_t layer, struct ref q, struct
         build_row_scale(b, q, build_row_scale_table(b, hp->temp_log_scale, hp->temp_period, 0));
     if (layer + 1 == hp->n_layer_kv) build_head_rows(b);
     struct ref heads = build_rows(b, "heads", (size_t)l->n_head * l->head_dim_v);
-    build_attend(b, &(struct op_attend){.q = q,
-                                        .out = heads,
-                                        .kv = kv,
-                                        .n_heads = l->n_head,
-                                        .window = l->window,
-                                        .scale = is_local(b, layer) ? local : hp->attn_scale});
+    build_attend(
+        b, &(struct op_attend){
+               .q = q,
+               .out = heads,
+               .kv = kv,
+               .n_heads = l->n_head,
+               .window = l->window,
+               .scale = is_local(b, layer) ? local : hp->attn_scale,
+               .sinks = sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL});
     return heads;
 }
 
 /* The cache has the narrow row. */
 static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_rot,
-                                struct ref q_plain, struct ref narrow, struct ref k_rot)
+                                struct ref q_plain, struct ref narrow, struct ref k_rot,
+                                bool sinks)
 {
     const struct parts n = parts_of(b, layer);
     const size_t n_head = b->hp->layers[layer].n_head, n_kv = n.n_kv, n_rot = n.n_rot;
@@ -140,7 +144,7 @@ static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_
     product_by_head(b, layer, "attn_k_b.weight", q_plain, q_narrow);
     build_join(b, q_rot, n_rot, q_narrow, n_kv, q);
     build_join(b, k_rot, n_rot, narrow, n_kv, k);
-    struct ref heads = attend(b, layer, q, k, narrow);
+    struct ref heads = attend(b, layer, q, k, narrow, sinks);
     struct ref v = build_rows(b, "v", n_head * n.n_v);
     product_by_head(b, layer, "attn_v_b.weight", heads, v);
     return v;
@@ -148,7 +152,8 @@ static struct ref attend_narrow(struct builder *b, uint32_t layer, struct ref q_
 
 /* The cache has keys and values of all heads. */
 static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_rot,
-                               struct ref q_plain, struct ref narrow, struct ref k_rot)
+                               struct ref q_plain, struct ref narrow, struct ref k_rot,
+                               bool sinks)
 {
     const struct parts n = parts_of(b, layer);
     const size_t n_head = b->hp->layers[layer].n_head, n_v = n.n_v;
@@ -162,7 +167,7 @@ static struct ref attend_heads(struct builder *b, uint32_t layer, struct ref q_r
     build_deal(b, kv, n.n_plain, n_v, k_plain, v);
     build_join(b, q_rot, n.n_rot, q_plain, n.n_plain, q);
     build_join(b, k_rot, n.n_rot, k_plain, n.n_plain, k);
-    return attend(b, layer, q, k, v);
+    return attend(b, layer, q, k, v, sinks);
 }
 
 /* Heads, or each of their values, by the sigmoid of a product of the row that attention reads.
@@ -183,15 +188,15 @@ static void gate_heads(struct builder *b, uint32_t layer, struct ref in,
 }
 
 void block_latent_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
-                            enum attention_gates gates)
+                            enum attention_gates gates, bool sinks)
 {
     struct ref q_rot, q_plain, narrow, k_rot;
     struct ref q = project_queries(b, layer, in);
     split_queries(b, layer, q, &q_rot, &q_plain);
     project_keys(b, layer, in, &narrow, &k_rot);
     struct ref heads = b->hp->latent.by_heads
-                           ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot)
-                           : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot);
+                           ? attend_heads(b, layer, q_rot, q_plain, narrow, k_rot, sinks)
+                           : attend_narrow(b, layer, q_rot, q_plain, narrow, k_rot, sinks);
     gate_heads(b, layer, in, gates, heads);
     const struct linear o = layer_linear(b, layer, "attn_output", heads.n, out);
     build_matmul(b, heads, &o, 1);

@@ -52,6 +52,7 @@ static inline void latent_tensors(struct file *f, int layer)
     if (form->latent.n_gates > 0)
         layer_tensor(f, layer, "attn_gate", EMBD, form->latent.n_gates);
     layer_tensor(f, layer, "attn_output", n_head * L_VALUE, EMBD);
+    if (form->sinks) layer_tensor(f, layer, "attn_sinks", n_head, 1);
 }
 
 /* A file but for the sizes of keys and values. */
@@ -182,10 +183,11 @@ static inline void latent_keys(const struct file *f, int layer, const struct lat
     }
 }
 
+/* sinks NULL: there are none. */
 static inline void latent_attend(const struct latent_rows *rows, size_t head, size_t pos,
-                                 double scale, double *out)
+                                 double scale, const float *sinks, double *out)
 {
-    double weight[N_IDS], sum = 0;
+    double weight[N_IDS], sum = sinks ? exp((double)sinks[head]) : 0;
     memset(out, 0, L_VALUE * sizeof *out);
     for (size_t p = 0; p <= pos; p++) {
         double score = 0;
@@ -216,6 +218,7 @@ static inline void latent_attention_of(const struct file *f, int layer,
                                        struct latent_rows *latent, double (*out)[EMBD])
 {
     const size_t n_head = head_count(f->form);
+    const float *sinks = f->form->sinks ? values_of(f, layer, "attn_sinks") : NULL;
     double(*in)[EMBD] = mem_zalloc(N_IDS, sizeof *in);
     for (size_t p = 0; p < N_IDS; p++) {
         norm(values_of(f, layer, "attn_norm"), x[p], EMBD, in[p]);
@@ -225,7 +228,7 @@ static inline void latent_attention_of(const struct file *f, int layer,
     for (size_t p = 0; p < N_IDS; p++) {
         double heads[L_MAX_HEADS * L_VALUE];
         for (size_t h = 0; h < n_head; h++)
-            latent_attend(latent, h, p, s->scores, heads + h * L_VALUE);
+            latent_attend(latent, h, p, s->scores, sinks, heads + h * L_VALUE);
         gate_values(f, layer, in[p], heads);
         times(values_of(f, layer, "attn_output"), heads, n_head * L_VALUE, EMBD, out[p]);
     }
