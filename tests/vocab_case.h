@@ -52,12 +52,14 @@ struct made_vocab {
     uint32_t n_suppressed; /* 0: the file has no such key */
 };
 
-static inline void put_byte_tokens(struct buf *b, bool as_hex, int lacks)
+static inline void put_byte_tokens(struct buf *b, bool as_hex, bool escaped, int lacks)
 {
     for (int i = 0; i < 256; i++) {
         char text[8] = "none";
         bool there = !lacks || i != lacks;
-        if (there && as_hex)
+        if (there && escaped)
+            snprintf(text, sizeof text, "\\x%02x", (unsigned)i);
+        else if (there && as_hex)
             snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
         else if (there)
             text[utf8_encode(vocab_byte_char((uint8_t)i), text)] = '\0';
@@ -69,7 +71,8 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
 {
     const bool is_text =
         m->pre && (strcmp(m->pre, "sarvam-moe") == 0 || strcmp(m->pre, "gemma4") == 0);
-    bool as_hex = strcmp(m->model, "gpt2") != 0 || is_text;
+    const bool escaped = strcmp(m->model, "rwkv") == 0;
+    bool as_hex = !escaped && (strcmp(m->model, "gpt2") != 0 || is_text);
     bool scored = strcmp(m->model, "llama") == 0 || strcmp(m->model, "plamo2") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
@@ -78,7 +81,7 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
     gb_kv_array(&b, "tokenizer.ggml.tokens", GGUF_STRING, n);
-    put_byte_tokens(&b, as_hex, m->lacks);
+    put_byte_tokens(&b, as_hex, escaped, m->lacks);
     for (uint32_t i = 0; i < m->n_extra; i++)
         gb_str(&b, m->extra[i].text);
     gb_kv_array(&b, "tokenizer.ggml.token_type", GGUF_I32, n);

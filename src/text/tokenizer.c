@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "text/bpe.h"
+#include "text/longest.h"
 #include "text/merge.h"
 #include "text/pretokenize.h"
 #include "text/spans.h"
@@ -35,6 +36,7 @@ enum way {
     BY_MERGES, /* of byte pairs (gpt2, gemma4) */
     BY_SCORES, /* neighbours join, best score first (llama) */
     BY_SUMS,   /* of scores (plamo2) */
+    BY_LENGTH, /* always the longest token (rwkv) */
 };
 
 struct tokenizer {
@@ -44,6 +46,7 @@ struct tokenizer {
     struct vocab vocab;
     struct bpe bpe;
     struct unigram unigram;
+    struct longest longest;
     struct pretokenizer pre;
     struct special_set special;
     bool add_bos, add_eos, add_space;
@@ -131,8 +134,12 @@ static bool open_pretokenizer(struct tokenizer *t, const struct gguf *g, bool is
 
 static enum vocab_spelling spelling_of(const struct tokenizer *t)
 {
-    if (t->way == BY_SUMS) return SPELL_TEXT;
-    return t->way == BY_SCORES || t->pre.traits & PRE_SPACES ? SPELL_SPACES : SPELL_BYTES;
+    switch (t->way) {
+    case BY_MERGES: return t->pre.traits & PRE_SPACES ? SPELL_SPACES : SPELL_BYTES;
+    case BY_SUMS: return SPELL_TEXT;
+    case BY_LENGTH: return SPELL_ESCAPES;
+    default: return SPELL_SPACES;
+    }
 }
 
 static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *err)
@@ -146,21 +153,22 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
         const char *name;
         enum way way;
     } known[] = {
-        {"gpt2", BY_MERGES}, {"gemma4", BY_MERGES}, {"llama", BY_SCORES}, {"plamo2", BY_SUMS}};
+        {"gpt2", BY_MERGES}, {"gemma4", BY_MERGES}, {"llama", BY_SCORES},
+                 {"plamo2", BY_SUMS}, {"rwkv", BY_LENGTH}};
     enum { N_KNOWN = sizeof known / sizeof *known, GEMMA = 1 };
     size_t k = 0;
     while (k < N_KNOWN && !is_text(&(struct piece){name.data, name.len}, known[k].name))
         k++;
     if (k == N_KNOWN)
         return err_set(err, ERR_FORMAT,
-                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2",
+                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2, rwkv",
                        gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
     t->model = known[k].name;
     t->way = known[k].way;
-    const bool merges = t->way == BY_MERGES;
-    if (merges && !open_pretokenizer(t, g, k == GEMMA, err)) return false;
-    if (!vocab_open(&t->vocab, g, spelling_of(t), !merges, err)) return false;
-    if (merges) return true;
+    const bool scores = t->way == BY_SCORES || t->way == BY_SUMS;
+    if (t->way == BY_MERGES && !open_pretokenizer(t, g, k == GEMMA, err)) return false;
+    if (!vocab_open(&t->vocab, g, spelling_of(t), scores, err)) return false;
+    if (!scores) return true;
     /* SentencePiece's own defaults, for files that name no ids; PLaMo's are the same ids. */
     t->add_bos = t->add_space = t->way == BY_SCORES;
     if (t->vocab.n > 2) t->bos = 1, t->eos = 2;
@@ -251,15 +259,16 @@ static bool open_way(struct tokenizer *t, const struct gguf *g, const atomic_boo
                      struct err *err)
 {
     if (t->way == BY_SUMS) unigram_open(&t->unigram, &t->vocab);
+    if (t->way == BY_LENGTH) longest_open(&t->longest, &t->vocab);
     return t->way != BY_MERGES || bpe_open(&t->bpe, g, &t->vocab, &t->pre, cancel, err);
 }
 
 /* The files of Phi-3 and Phi-3.5 do not say that white space after special tokens is dropped:
  * that they are phi3 with scores does (Phi-4 has merges and drops none), and the name of some
  * that are written as another architecture. */
-static bool is_phi3(const struct gguf *g, bool merges)
+static bool is_phi3(const struct gguf *g, bool scores)
 {
-    if (!merges && is_architecture(g, "phi3")) return true;
+    if (scores && is_architecture(g, "phi3")) return true;
     struct gguf_str name;
     if (!gguf_string(g, "general.name", &name)) return false;
     for (size_t i = 0; i + 4 <= name.len; i++) {
@@ -297,7 +306,7 @@ struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel
         tokenizer_close(t);
         return NULL;
     }
-    special_open(&t->special, &t->vocab, is_phi3(g, t->way == BY_MERGES));
+    special_open(&t->special, &t->vocab, is_phi3(g, t->way == BY_SCORES));
     read_templates(t, g);
     return t;
 }
@@ -309,6 +318,7 @@ void tokenizer_close(struct tokenizer *t)
     pretokenize_close(&t->pre);
     bpe_close(&t->bpe);
     unigram_close(&t->unigram);
+    longest_close(&t->longest);
     vocab_close(&t->vocab);
     ids_free(&t->ends);
     ids_free(&t->suppressed);
@@ -373,6 +383,10 @@ static bool encode_plain(const struct tokenizer *t, const char *text, size_t len
     }
     if (t->way == BY_SUMS) {
         unigram_encode(&t->unigram, &t->vocab, text, len, &s->chart, out);
+        return true;
+    }
+    if (t->way == BY_LENGTH) {
+        longest_encode(&t->longest, &t->vocab, text, len, s->merger.cancel, out);
         return true;
     }
     if (t->way == BY_SCORES) {

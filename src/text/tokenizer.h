@@ -98,7 +98,8 @@ const int32_t *tokenizer_suppressed(const struct tokenizer *tok, size_t *n);
  * (tokenizer.chat_template.NAME); data is NULL if there is none, or a blank one. */
 struct piece tokenizer_template(const struct tokenizer *tok, const char *name);
 
-/* "llama", "gpt2", "gemma4", "plamo2" and the pre-tokenizer's name ("" where none applies): for
+/* "llama", "gpt2", "gemma4", "plamo2", "rwkv" and the pre-tokenizer's name ("" where none
+ * applies): for
  * /show. */
 const char *tokenizer_model(const struct tokenizer *tok);
 const char *tokenizer_pre(const struct tokenizer *tok);

@@ -1,6 +1,7 @@
 #include "text/vocab.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -143,6 +144,47 @@ static bool token_array(const struct gguf *g, const char *key, size_t n, bool st
     return true;
 }
 
+/* The value of two hexadecimal digits at s, -1 if they are none. */
+static int hex_value(const char *s)
+{
+    int value = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *digits = "0123456789ABCDEF0123456789abcdef";
+        const char *p = s[i] ? strchr(digits, s[i]) : NULL;
+        if (!p) return -1;
+        value = value * 16 + (int)((p - digits) % 16);
+    }
+    return value;
+}
+
+/* Takes the escapes out of s[0..*len) in place; false if one is broken off. */
+static bool unescape(char *s, size_t *len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < *len; i++) {
+        if (s[i] != '\\') {
+            s[n++] = s[i];
+            continue;
+        }
+        if (++i == *len) return false;
+        int c = (uint8_t)s[i];
+        switch (c) {
+        case 'n': c = '\n'; break;
+        case 'r': c = '\r'; break;
+        case 't': c = '\t'; break;
+        case 'x':
+            c = *len - i > 2 ? hex_value(s + i + 1) : -1;
+            if (c < 0) return false;
+            i += 2;
+            break;
+        default: break;
+        }
+        s[n++] = (char)c;
+    }
+    *len = n;
+    return true;
+}
+
 static bool copy_texts(struct vocab *v, const struct gguf *g, const struct gguf_kv *tokens,
                        struct err *err)
 {
@@ -161,8 +203,14 @@ static bool copy_texts(struct vocab *v, const struct gguf *g, const struct gguf_
     for (size_t i = 0; i < v->n; i++) {
         struct gguf_str s = gguf_item_str(tokens, i);
         if (s.len) memcpy(at, s.data, s.len);
-        v->text[i] = (struct piece){at, s.len};
-        at += s.len;
+        size_t len = s.len;
+        if (v->spelling == SPELL_ESCAPES && !unescape(at, &len))
+            return err_set(
+                err, ERR_FORMAT,
+                "%s: token %zu is spelled \"%.*s\", with an escape that is broken off",
+                gguf_path(g), i, (int)s.len, s.data);
+        v->text[i] = (struct piece){at, len};
+        at += len;
     }
     return true;
 }
@@ -190,14 +238,7 @@ static bool build_slots(struct vocab *v, const struct gguf *g, struct err *err)
 static int hex_byte(const struct piece *t)
 {
     if (t->len != 6 || memcmp(t->data, "<0x", 3) != 0 || t->data[5] != '>') return -1;
-    int value = 0;
-    for (int i = 3; i < 5; i++) {
-        const char *digits = "0123456789ABCDEF0123456789abcdef";
-        const char *p = t->data[i] ? strchr(digits, t->data[i]) : NULL;
-        if (!p) return -1;
-        value = value * 16 + (int)((p - digits) % 16);
-    }
-    return value;
+    return hex_value(t->data + 3);
 }
 
 /* A converter that takes a vocabulary spelled as text for one of bytes, as Sarvam's, calls its
@@ -296,6 +337,16 @@ static size_t unspell_spaces(const struct piece *t, char *out)
     return n;
 }
 
+/* The bytes that the text of a plain token stands for, if it does not spell itself; else 0. */
+static size_t unspell(const struct vocab *v, const struct piece *t, char *out)
+{
+    switch (v->spelling) {
+    case SPELL_BYTES: return unspell_bytes(t, out);
+    case SPELL_SPACES: return unspell_spaces(t, out);
+    default: return 0;
+    }
+}
+
 /* The bytes each token stands for. Control and user-defined tokens are spelled literally. */
 static bool make_pieces(struct vocab *v, const struct gguf *g, struct err *err)
 {
@@ -315,8 +366,7 @@ static bool make_pieces(struct vocab *v, const struct gguf *g, struct err *err)
             *at = (char)byte;
             n = 1;
         } else if (v->type[i] == TOKEN_NORMAL || v->type[i] == TOKEN_UNUSED) {
-            if (v->spelling == SPELL_BYTES) n = unspell_bytes(t, at);
-            if (v->spelling == SPELL_SPACES) n = unspell_spaces(t, at);
+            n = unspell(v, t, at);
         }
         if (n) v->piece[i] = (struct piece){at, n};
         at += n;
@@ -332,27 +382,33 @@ static bool byte_needed(int b)
     return b == '\n' || (b >= 0x20 && b <= 0x7e) || b == 0xef || b == 0xbf || b == 0xbd;
 }
 
+/* The token of a byte that is called one, or else is text of that byte alone; -1 if there is
+ * none. */
+static int32_t find_byte_as_text(const struct vocab *v, char byte)
+{
+    char name[8];
+    snprintf(name, sizeof name, "<0x%02X>", (unsigned)(uint8_t)byte);
+    const int32_t id = vocab_find(v, name, 6);
+    if (id < 0) return vocab_find_plain(v, &byte, 1);
+    return v->piece[id].len == 1 && v->piece[id].data[0] == byte ? id : -1;
+}
+
+static int32_t find_byte(const struct vocab *v, uint8_t b)
+{
+    char text[8] = {(char)b};
+    switch (v->spelling) {
+    case SPELL_BYTES:
+        return vocab_find_plain(v, text, (size_t)utf8_encode(vocab_byte_char(b), text));
+    case SPELL_ESCAPES: return vocab_find_plain(v, text, 1);
+    default: return find_byte_as_text(v, (char)b);
+    }
+}
+
 static bool find_bytes(struct vocab *v, const struct gguf *g, struct err *err)
 {
     for (int b = 0; b < 256; b++) {
-        char text[8];
-        int32_t id;
-        if (v->spelling == SPELL_BYTES) {
-            int len = utf8_encode(vocab_byte_char((uint8_t)b), text);
-            id = vocab_find_plain(v, text, (size_t)len);
-        } else {
-            const char *hex = "0123456789ABCDEF";
-            memcpy(text, "<0x", 3);
-            text[3] = hex[b >> 4], text[4] = hex[b & 15], text[5] = '>';
-            id = vocab_find(v, text, 6);
-            text[0] = (char)b;
-            if (id < 0)
-                id = vocab_find_plain(v, text, 1);
-            else if (v->piece[id].len != 1 || v->piece[id].data[0] != (char)b)
-                id = -1;
-        }
-        v->byte_id[b] = id;
-        if (id < 0 && byte_needed(b))
+        v->byte_id[b] = find_byte(v, (uint8_t)b);
+        if (v->byte_id[b] < 0 && byte_needed(b))
             return err_set(err, ERR_FORMAT, "%s: the vocabulary has no token for the byte %02x",
                            gguf_path(g), (unsigned)b);
     }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/ids.h"
 #include "text/tokenizer.h"
 
 struct gguf;
@@ -30,16 +31,18 @@ enum token_type {
 
 /* How the texts of normal tokens stand for bytes. */
 enum vocab_spelling {
-    SPELL_BYTES,  /* each character is one byte, by the table of vocab_byte_char (gpt2) */
-    SPELL_SPACES, /* text, with U+2581 for a space; bytes as <0xXX> */
-    SPELL_TEXT,   /* text as it is; bytes as <0xXX> */
+    SPELL_BYTES,   /* each character is one byte, by the table of vocab_byte_char (gpt2) */
+    SPELL_SPACES,  /* text, with U+2581 for a space; bytes as <0xXX> */
+    SPELL_TEXT,    /* text as it is; bytes as <0xXX> */
+    SPELL_ESCAPES, /* as a literal of Python: \n, \r, \t and \xXX, a backslash before any other
+                      character for that one (rwkv) */
 };
 
 struct vocab {
     size_t n;
     enum vocab_spelling spelling;
     size_t max_len;       /* bytes of the longest text */
-    struct piece *text;   /* n, as the file spells them */
+    struct piece *text;   /* n, as the file spells them, but without escapes */
     struct piece *piece;  /* n, the bytes they stand for */
     uint8_t *type;        /* n, enum token_type */
     float *score;         /* n, NULL if none are needed */
@@ -52,8 +55,9 @@ struct vocab {
 };
 
 /* Reads tokenizer.ggml.tokens, token_type and scores. Refused: missing or misfit arrays, two
- * tokens with one text, scores that are not numbers, misspelled byte tokens, a vocabulary that
- * cannot spell a line of ASCII and U+FFFD. need_scores: the scores must be there. */
+ * tokens with one text, scores that are not numbers, misspelled byte tokens, an escape that is
+ * broken off, a vocabulary that cannot spell a line of ASCII and U+FFFD. need_scores: the
+ * scores must be there. */
 bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spelling,
                 bool need_scores, struct err *err);
 void vocab_close(struct vocab *v);

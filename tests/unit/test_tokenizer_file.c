@@ -381,7 +381,7 @@ static void test_refusals(void **state)
     (void)state;
     const struct extra_token none[] = {{"x1", TOKEN_NORMAL}};
     refused(&(struct made_vocab){.model = "wordpiece", .extra = none, .n_extra = 1},
-            "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama, plamo2");
+            "unknown tokenizer \"wordpiece\"; known are gpt2, gemma4, llama, plamo2, rwkv");
     const struct made_vocab odd = {
         .model = "gpt2", .pre = "klingon", .extra = none, .n_extra = 1};
     refused(&odd, "unknown pre-tokenizer \"klingon\"; known are llama-bpe, ");
