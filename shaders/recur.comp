@@ -11,6 +11,7 @@ layout(constant_id = 2) const bool TILED = false;
 layout(constant_id = 3) const bool HAS_SKIP = false;
 layout(constant_id = 4) const bool BY_DIM = false;
 layout(constant_id = 5) const bool EACH = false; /* values of the state have a decay each */
+layout(constant_id = 6) const bool ERASE = false; /* behind the decays e and f; no steps */
 layout(set = 0, binding = 1, std430) buffer State { float state[]; }; /* [head][dim][column] */
 layout(set = 0, binding = 2, std430) readonly buffer Q { float q[]; };
 layout(set = 0, binding = 3, std430) readonly buffer K { float k[]; };
@@ -49,11 +50,21 @@ void main()
             held = num_keep(held);
             target = num_keep(fsub(value, BY_DIM ? held : fmul(held, decay)));
         }
-        float d = num_keep(fmul(factor, target)), sum = 0.0;
+        float d = ERASE ? value : num_keep(fmul(factor, target)), sum = 0.0, erased = 0.0;
+        uint e_at = decay_at + n_heads * n_dim, f_at = e_at + n_heads * n_dim;
+        if (ERASE) {
+            for (uint i = 0u; i < n_dim; i++) {
+                float term = fmul(state[s + i * n_width], gates[e_at + i]);
+                erased = i == 0u ? term : fadd(erased, term);
+            }
+            erased = num_keep(erased);
+        }
         for (uint i = 0u; i < n_dim; i++) {
             if (BY_DIM) decay = gates[decay_at + i];
             if (EACH) decay = num_exp(num_keep(fmul(factor, own[s - state_at + i * n_width])));
-            float next = num_keep(fadd(fmul(state[s + i * n_width], decay), fmul(k[k_row + i], d)));
+            float next = fadd(fmul(state[s + i * n_width], decay), fmul(k[k_row + i], d));
+            if (ERASE) next = fsub(next, fmul(gates[f_at + i], erased));
+            next = num_keep(next);
             state[s + i * n_width] = next;
             float term = fmul(next, q[q_row + i]);
             sum = i == 0u ? term : fadd(sum, term);

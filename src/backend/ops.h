@@ -296,13 +296,14 @@ struct op_conv {
  * decays, one behind the other, all with its one a; then there are betas.
  *
  * With a bound the decay is exp(bound · sigmoid((in + bias) · |a|)), so that no state is kept
- * by less than exp(bound). Without an input decays are of the heads alone: dt is 1. */
+ * by less than exp(bound); steps are what they are without one. Without an input decays are of
+ * the heads alone: dt is 1. */
 struct op_decay {
     struct ref in;             /* n_heads · n_each, and n_heads more with betas; n 0: none */
     struct ref out;            /* n_heads · n_each decays, then n_heads steps */
     const struct weight *bias; /* vector of n_heads · n_each; NULL without an input */
     const struct weight *a;    /* vector of n_heads */
-    float bound;               /* below 0, with betas only; 0: none */
+    float bound;               /* below 0; 0: none */
     bool betas;
     uint32_t run;    /* divides n_heads; unused without betas */
     uint32_t n_each; /* decays of a head; 0: one */
@@ -336,17 +337,25 @@ static inline size_t decay_n_heads(const struct op_decay *o)
  *
  *   step = softplus(gate)
  *   decay = exp(step · a)
+ *
+ * With an erasure (RWKV-7), which is by dims, too, what S holds for one vector, e, is taken out
+ * of it along another, f; nothing has a step, and gates have the decays of all heads, then
+ * their e, then their f:
+ *
+ *   S = decay · S + k v - f (e S)
  */
 struct op_recur {
     struct ref q, k;   /* n_groups · n_dim */
     struct ref v, out; /* n_heads · n_width, apart */
-    /* Of OP_DECAY: decays of all heads, n_heads steps; with a, n_heads · n_width. */
+    /* Of OP_DECAY: decays of all heads, n_heads steps; with a, n_heads · n_width; with an
+     * erasure 3 · n_heads · n_dim. */
     struct ref gates;
     const struct weight *skip; /* vector of n_heads, or NULL; not with a */
     const struct weight *a;    /* vector that lies as the state does, or NULL; not with delta */
     uint32_t n_heads, n_groups, n_dim, n_width;
     bool delta;
-    bool by_dim;    /* a head has n_dim decays; with delta only */
+    bool by_dim;    /* a head has n_dim decays; with delta or erase only */
+    bool erase;     /* not with delta, skip or a */
     bool tiled;     /* head h is of group h % n_groups; otherwise h / (n_heads / n_groups) */
     uint32_t state; /* index into program.states: [n_heads][n_dim][n_width] */
 };

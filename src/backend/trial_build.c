@@ -462,6 +462,40 @@ static struct ref try_recur_each(struct trial *t, const struct op_recur *r)
     return out;
 }
 
+/* A recurrence with an erasure, of two heads at most. */
+static struct ref try_recur_erase(struct trial *t, const struct op_recur *r)
+{
+    const uint32_t n_heads = r->n_heads < 2 ? 1 : 2;
+    const size_t n = (size_t)n_heads * r->n_dim, n_v = (size_t)n_heads * r->n_width;
+    struct ref in = input(t, 5 * n + n_v), gates = buffer(t, ROW_F32, 3 * n);
+    struct ref out = buffer(t, ROW_F32, n_v), both = part(in, 3 * n, 2 * n);
+    add(t, OP_DECAY)->decay = (struct op_decay){.in = part(in, 0, n),
+                                                .out = part(gates, 0, 2 * n),
+                                                .bias = vector(t, n, 1),
+                                                .a = vector(t, n, -1),
+                                                .bound = -0.5f};
+    /* Short vectors: with long ones states run away. */
+    add(t, OP_SCALE)->scale = (struct op_scale){part(in, n, 4 * n), 0.5f / (float)r->n_dim};
+    add(t, OP_ADD)->add = (struct op_add){both, both, part(gates, n, 2 * n), 0};
+    has_state(t, n_v * r->n_dim);
+    struct op_recur mine = *r;
+    mine.q = part(in, n, n);
+    mine.k = part(in, 2 * n, n);
+    mine.v = part(in, 5 * n, n_v);
+    mine.gates = gates;
+    mine.out = out;
+    mine.n_heads = mine.n_groups = n_heads;
+    mine.state = 0;
+    add(t, OP_RECUR)->recur = mine;
+    return out;
+}
+
+static struct ref try_any_recur(struct trial *t, const struct op_recur *r)
+{
+    if (r->erase) return try_recur_erase(t, r);
+    return r->a ? try_recur_each(t, r) : try_recur(t, r);
+}
+
 /* The parts lie one behind the other, so that each value shows that was dealt out or joined. */
 static struct ref try_runs(struct trial *t, const struct op_runs *o)
 {
@@ -526,8 +560,7 @@ static struct ref try_op(struct trial *t, const struct op *op, uint32_t i)
     case OP_MATMUL_EXPERTS: return try_experts(t, &op->experts);
     case OP_CONV: return try_conv(t, &op->conv);
     case OP_DECAY: return try_decay(t, &op->decay);
-    case OP_RECUR:
-        return op->recur.a ? try_recur_each(t, &op->recur) : try_recur(t, &op->recur);
+    case OP_RECUR: return try_any_recur(t, &op->recur);
     case OP_RUNS: return try_runs(t, &op->runs);
     case OP_SCALE:
     case OP_LIMIT:
@@ -630,8 +663,9 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
                (decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
         break;
     case OP_RECUR:
-        w[0] = (uint32_t)(op->recur.a != NULL) << 4 | op->recur.by_dim << 3 |
-               op->recur.delta << 2 | op->recur.tiled << 1 | (op->recur.skip != NULL);
+        w[0] = (uint32_t)op->recur.erase << 5 | (uint32_t)(op->recur.a != NULL) << 4 |
+               op->recur.by_dim << 3 | op->recur.delta << 2 | op->recur.tiled << 1 |
+               (op->recur.skip != NULL);
         break;
     case OP_RUNS: w[0] = (uint32_t)op->runs.join << 1 | runs_repeat(&op->runs); break;
     case OP_ROW_GATE:

@@ -127,6 +127,7 @@ static bool recur(const struct cpu_exec *x, const struct op_recur *op, struct re
     r.delta = op->delta;
     r.tiled = op->tiled;
     r.by_dim = op->by_dim;
+    r.erase = op->erase;
     r.a = vector_of(op->a);
     const size_t n_bytes = op->n_heads * op->n_dim * op->n_width * sizeof *r.to;
     r.streams = n_bytes >= STREAM_BYTES && op->n_width % RECUR_COLS == 0;

@@ -252,7 +252,7 @@ struct recur {
     float *out;        /* row 0; NULL: only the states are wanted */
     size_t out_stride;
     size_t n_rows, n_heads, n_groups, n_dim, n_width;
-    bool delta, tiled, by_dim;
+    bool delta, tiled, by_dim, erase;
 };
 
 /* Where a head's decay, or the first of them, stands in a row of gates; where its step. */
@@ -264,6 +264,12 @@ static inline size_t recur_decay_at(const struct recur *r, size_t head)
 static inline size_t recur_step_at(const struct recur *r, size_t head)
 {
     return (r->by_dim ? r->n_heads * r->n_dim : r->n_heads) + head;
+}
+
+/* From a head's decays to its vector e of an erasure, and from there to f. */
+static inline size_t recur_erase_apart(const struct recur *r)
+{
+    return r->n_heads * r->n_dim;
 }
 
 /* The group of q and k that a head reads. */

@@ -53,11 +53,17 @@ void avx2_conv(const struct conv *c, size_t lo, size_t hi)
 
 /* ---- decays ---- */
 
-/* The logarithms of decays whose x + bias is y. */
+/* The logarithms of decays whose x + bias is y, with a bound; factor is not below 0. */
+VEC_INLINE f8 log_bounded(f8 y, f8 factor, float bound)
+{
+    return num8_keep(num8_keep(num8_sigmoid(num8_keep(y * factor))) * vec_all(bound));
+}
+
+/* With one or without. */
 VEC_INLINE f8 log_decay(f8 y, f8 factor, float bound)
 {
     if (bound == 0.0f) return num8_keep(num8_softplus(y) * factor);
-    return num8_keep(num8_keep(num8_sigmoid(num8_keep(y * factor))) * vec_all(bound));
+    return log_bounded(y, factor, bound);
 }
 
 /* Heads with several decays each; their steps are few. */
@@ -90,15 +96,18 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
         decay_many(op, in, bias, a, out);
         return;
     }
-    if (run % LANES != 0 || op->bound < 0 || op->in.n == 0) {
+    if (run % LANES != 0 || op->in.n == 0) {
         ref_decay(op, in, bias, a, out);
         return;
     }
     for (size_t h = 0; h < n_heads; h += LANES) {
         const float *runs = in + (op->betas ? h / run * 2 * run : 0);
-        f8 x = vec_load(runs + h % run + (op->betas ? run : 0));
-        f8 dt = num8_softplus(num8_keep(x + vec_load(bias + h)));
-        vec_store(out + h, num8_exp(num8_keep(dt * vec_load(a + h))));
+        const f8 x = vec_load(runs + h % run + (op->betas ? run : 0)), factor = vec_load(a + h);
+        const f8 y = num8_keep(x + vec_load(bias + h));
+        f8 dt = num8_softplus(y);
+        const f8 log = op->bound < 0 ? log_bounded(y, (f8)((i8x)factor & 0x7fffffff), op->bound)
+                                     : num8_keep(dt * factor);
+        vec_store(out + h, num8_exp(log));
         if (op->betas) dt = num8_keep(num8_sigmoid(vec_load(runs + h % run)));
         vec_store(out + n_heads + h, dt);
     }
@@ -311,16 +320,75 @@ VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, size
     put_states(r, at, n_vecs, &s);
 }
 
+/* ---- states with an erasure ---- */
+
+/* What one row makes of the states s: sums of S q. The vector e is as far behind the decays as
+ * f is behind e. */
+VEC_INLINE void advance_erase(const struct row *w, size_t apart, float *s, size_t stride,
+                              size_t n_dim, size_t n_vecs, f8 *sum)
+{
+    const float *ei = w->decay + apart, *fi = ei + apart;
+    f8 held[N_VECS], v[N_VECS];
+    UNROLL
+    for (size_t e = 0; e < n_vecs; e++) {
+        v[e] = vec_load(w->v + LANES * e);
+        held[e] = sum[e] = (f8){0};
+    }
+    for (size_t i = 0; i < n_dim; i++) {
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++)
+            held[e] = held[e] + vec_load(s + i * stride + LANES * e) * vec_all(ei[i]);
+    }
+    UNROLL
+    for (size_t e = 0; e < n_vecs; e++)
+        held[e] = num8_keep(held[e]);
+    for (size_t i = 0; i < n_dim; i++) {
+        const f8 decay = vec_all(w->decay[i]), k = vec_all(w->k[i]), f = vec_all(fi[i]);
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++) {
+            float *at = s + i * stride + LANES * e;
+            const f8 x = vec_clip(vec_load(at) * decay + k * v[e] - f * held[e]);
+            vec_store(at, x);
+            sum[e] = sum[e] + x * vec_all(w->q[i]);
+        }
+    }
+}
+
+/* As columns. */
+VEC_INLINE void columns_erase(const struct recur *r, size_t head, size_t lo, size_t n_vecs)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
+    const struct held_states s = take_states(r, at, n_vecs, beside);
+    for (size_t row = 0; row < r->n_rows; row++) {
+        const struct row w = {.q = r->q + row * r->q_stride + group,
+                              .k = r->k + row * r->k_stride + group,
+                              .v = r->v + row * r->v_stride + first,
+                              .decay =
+                                  r->gates + row * r->gates_stride + recur_decay_at(r, head)};
+        f8 sum[N_VECS];
+        advance_erase(&w, recur_erase_apart(r), s.at, s.stride, r->n_dim, n_vecs, sum);
+        if (!r->out) continue;
+        UNROLL
+        for (size_t e = 0; e < n_vecs; e++)
+            vec_store(r->out + row * r->out_stride + first + LANES * e, num8_keep(sum[e]));
+    }
+    put_states(r, at, n_vecs, &s);
+}
+
 /* ---- all columns of a stretch ---- */
 
 /* How the states of a head advance. */
-enum rule { RULE_HEAD, RULE_BY_DIM, RULE_EACH };
+enum rule { RULE_HEAD, RULE_BY_DIM, RULE_EACH, RULE_ERASE };
 
 /* n_vecs vectors of columns by some rule. */
 VEC_INLINE void columns_by(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
                            const enum rule rule)
 {
-    if (rule != RULE_EACH)
+    if (rule == RULE_ERASE)
+        columns_erase(r, head, lo, n_vecs);
+    else if (rule != RULE_EACH)
         columns(r, head, lo, n_vecs, rule == RULE_BY_DIM);
     else if (all_decay(r, head * r->n_dim * r->n_width + lo, n_vecs))
         columns_each(r, head, lo, n_vecs, true);
@@ -345,6 +413,8 @@ void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
     if (r->a)
         lo = whole_columns(r, head, lo, hi, RULE_EACH);
+    else if (r->erase)
+        lo = whole_columns(r, head, lo, hi, RULE_ERASE);
     else if (r->by_dim)
         lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
     else

@@ -61,7 +61,7 @@ struct columns {
 };
 
 /* What of a head's state counts in a row, and how its decays are laid out. */
-enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM, RULE_EACH };
+enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM, RULE_EACH, RULE_ERASE };
 
 /* What the states are multiplied by in S k: with a decay of each dim k after it. */
 VEC_INLINE fz key(const float *k, const float *decay, size_t i, const enum rule rule)
@@ -160,6 +160,45 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int
     advance(&c, r->n_rows - 1, n_vecs, rule, true, held);
 }
 
+/* ---- states that are read twice by a row ---- */
+
+/* States of some columns between rows. */
+struct held_states {
+    float *at;
+    size_t stride;
+};
+
+/* The states of n_vecs vectors of columns, which are at `at` of r: beside, if they fit. */
+VEC_INLINE struct held_states take_states(const struct recur *r, size_t at, const int n_vecs,
+                                          float *beside)
+{
+    const bool fits = r->n_dim <= MAX_BESIDE;
+    const struct held_states s = {fits ? beside : r->to + at,
+                                  fits ? Z_LANES * (size_t)n_vecs : r->n_width};
+    for (size_t i = 0; i < r->n_dim; i++) {
+        UNROLL for (int e = 0; e < n_vecs; e++)
+            z_store_f(s.at + i * s.stride + Z_LANES * e,
+                      z_load_f(r->in + at + i * r->n_width + Z_LANES * e));
+    }
+    return s;
+}
+
+VEC_INLINE void put_states(const struct recur *r, size_t at, const int n_vecs,
+                           const struct held_states *s)
+{
+    for (size_t i = 0; i < r->n_dim; i++) {
+        UNROLL for (int e = 0; e < n_vecs; e++)
+        {
+            const fz x = z_kept(z_load_f(s->at + i * s->stride + Z_LANES * e));
+            float *to = r->to + at + i * r->n_width + Z_LANES * e;
+            if (r->streams)
+                z_stream_f(to, x);
+            else
+                z_store_f(to, x);
+        }
+    }
+}
+
 /* ---- states whose values decay each by itself ---- */
 
 /* Whether no a of the columns is above 0: then no decay is more than 1. */
@@ -221,13 +260,7 @@ VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, cons
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo;
     _Alignas(64) float beside[MAX_BESIDE * N_VECS * Z_LANES];
-    const bool fits = r->n_dim <= MAX_BESIDE;
-    float *s = fits ? beside : r->to + at;
-    const size_t stride = fits ? Z_LANES * (size_t)n_vecs : r->n_width;
-    for (size_t i = 0; i < r->n_dim; i++) {
-        UNROLL for (int e = 0; e < n_vecs; e++) z_store_f(
-            s + i * stride + Z_LANES * e, z_load_f(r->in + at + i * r->n_width + Z_LANES * e));
-    }
+    const struct held_states s = take_states(r, at, n_vecs, beside);
     for (size_t row = 0; row < r->n_rows; row++) {
         const struct each c = {.q = r->q + row * r->q_stride + group,
                                .k = r->k + row * r->k_stride + group,
@@ -236,22 +269,72 @@ VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, cons
                                .a = r->a + at,
                                .a_stride = r->n_width};
         fz sum[N_VECS];
-        advance_each(&c, s, stride, r->n_dim, n_vecs, decays, sum);
+        advance_each(&c, s.at, s.stride, r->n_dim, n_vecs, decays, sum);
         if (!r->out) continue;
         UNROLL for (int e = 0; e < n_vecs; e++)
             z_store_f(r->out + row * r->out_stride + first + Z_LANES * e, z_kept(sum[e]));
     }
-    for (size_t i = 0; i < r->n_dim; i++) {
+    put_states(r, at, n_vecs, &s);
+}
+
+/* ---- states with an erasure ---- */
+
+/* What a row gives columns of one head. */
+struct erasing {
+    const float *q, *k, *v, *decay, *e, *f;
+};
+
+/* One row, and sums of q S. */
+VEC_INLINE void advance_erase(const struct erasing *c, float *s, size_t stride, size_t n_dim,
+                              const int n_vecs, fz *sum)
+{
+    fz held[N_VECS], v[N_VECS];
+    UNROLL for (int e = 0; e < n_vecs; e++)
+    {
+        v[e] = z_load_f(c->v + Z_LANES * e);
+        held[e] = sum[e] = (fz){0};
+    }
+    for (size_t i = 0; i < n_dim; i++) {
+        const fz ei = z_all(c->e[i]);
+        UNROLL for (int e = 0; e < n_vecs; e++) held[e] =
+            held[e] + z_load_f(s + i * stride + Z_LANES * e) * ei;
+    }
+    UNROLL for (int e = 0; e < n_vecs; e++) held[e] = z_kept(held[e]);
+    for (size_t i = 0; i < n_dim; i++) {
+        const fz decay = z_all(c->decay[i]), k = z_all(c->k[i]), f = z_all(c->f[i]);
+        const fz q = z_all(c->q[i]);
         UNROLL for (int e = 0; e < n_vecs; e++)
         {
-            const fz x = z_kept(z_load_f(s + i * stride + Z_LANES * e));
-            float *to = r->to + at + i * r->n_width + Z_LANES * e;
-            if (r->streams)
-                z_stream_f(to, x);
-            else
-                z_store_f(to, x);
+            float *at = s + i * stride + Z_LANES * e;
+            const fz x = z_clip(z_load_f(at) * decay + k * v[e] - f * held[e]);
+            z_store_f(at, x);
+            sum[e] = sum[e] + x * q;
         }
     }
+}
+
+/* As columns. */
+VEC_INLINE void columns_erase(const struct recur *r, size_t head, size_t lo, const int n_vecs)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
+    const size_t at = head * r->n_dim * r->n_width + lo;
+    _Alignas(64) float beside[MAX_BESIDE * N_VECS * Z_LANES];
+    const struct held_states s = take_states(r, at, n_vecs, beside);
+    for (size_t row = 0; row < r->n_rows; row++) {
+        const float *decay = r->gates + row * r->gates_stride + recur_decay_at(r, head);
+        const struct erasing c = {.q = r->q + row * r->q_stride + group,
+                                  .k = r->k + row * r->k_stride + group,
+                                  .v = r->v + row * r->v_stride + first,
+                                  .decay = decay,
+                                  .e = decay + recur_erase_apart(r),
+                                  .f = decay + 2 * recur_erase_apart(r)};
+        fz sum[N_VECS];
+        advance_erase(&c, s.at, s.stride, r->n_dim, n_vecs, sum);
+        if (!r->out) continue;
+        UNROLL for (int e = 0; e < n_vecs; e++)
+            z_store_f(r->out + row * r->out_stride + first + Z_LANES * e, z_kept(sum[e]));
+    }
+    put_states(r, at, n_vecs, &s);
 }
 
 /* ---- all columns of a stretch ---- */
@@ -260,7 +343,9 @@ VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, cons
 VEC_INLINE void columns_by(const struct recur *r, size_t head, size_t lo, const int n_vecs,
                            const enum rule rule)
 {
-    if (rule != RULE_EACH)
+    if (rule == RULE_ERASE)
+        columns_erase(r, head, lo, n_vecs);
+    else if (rule != RULE_EACH)
         columns(r, head, lo, n_vecs, rule);
     else if (all_decay(r, head * r->n_dim * r->n_width + lo, n_vecs))
         columns_each(r, head, lo, n_vecs, true);
@@ -283,6 +368,8 @@ void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
     if (r->n_rows > 0 && r->a)
         lo = whole_columns(r, head, lo, hi, RULE_EACH);
+    else if (r->n_rows > 0 && r->erase)
+        lo = whole_columns(r, head, lo, hi, RULE_ERASE);
     else if (r->n_rows > 0 && r->by_dim)
         lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
     else if (r->n_rows > 0 && r->delta)

@@ -118,6 +118,31 @@ static void advance_each(const struct recur *r, size_t head, size_t row, size_t 
     }
 }
 
+/* The same with an erasure. */
+static void advance_erase(const struct recur *r, size_t head, size_t row, size_t lo, size_t hi)
+{
+    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width;
+    const float *q = r->q + row * r->q_stride + group, *k = r->k + row * r->k_stride + group;
+    const float *v = r->v + row * r->v_stride + first;
+    const float *decay = r->gates + row * r->gates_stride + recur_decay_at(r, head);
+    const float *e = decay + recur_erase_apart(r), *f = e + recur_erase_apart(r);
+    for (size_t j = lo; j < hi; j++) {
+        float *s = r->to + first * r->n_dim + j, held = 0, out = 0;
+        for (size_t i = 0; i < r->n_dim; i++) {
+            const float x = s[i * r->n_width] * e[i];
+            held = i == 0 ? x : held + x;
+        }
+        held = num_keep(held);
+        for (size_t i = 0; i < r->n_dim; i++) {
+            const float next = s[i * r->n_width] * decay[i] + k[i] * v[j];
+            s[i * r->n_width] = num_keep(next - f[i] * held);
+            const float x = s[i * r->n_width] * q[i];
+            out = i == 0 ? x : out + x;
+        }
+        if (r->out) r->out[row * r->out_stride + first + j] = num_keep(out);
+    }
+}
+
 void ref_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
 {
     const size_t at = head * r->n_dim * r->n_width;
@@ -128,6 +153,8 @@ void ref_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
     for (size_t row = 0; row < r->n_rows; row++) {
         if (r->a)
             advance_each(r, head, row, lo, hi);
+        else if (r->erase)
+            advance_erase(r, head, row, lo, hi);
         else
             advance(r, head, row, lo, hi);
     }

@@ -324,7 +324,7 @@ static void check_decay(struct walk *w, const struct op_decay *o)
     demand(w, o->out.n == n + n_heads, "heads of another number");
     demand(w, fixed || o->in.n == (o->betas ? n + n_heads : n), "heads of another number");
     demand(w, !fixed || (!o->betas && !o->bias), "no input, and yet betas or biases");
-    demand(w, o->bound == 0 || (o->bound < 0 && o->betas), "a bound that decays cannot have");
+    demand(w, o->bound == 0 || (o->bound < 0 && !fixed), "a bound that decays cannot have");
     demand(w, o->betas || n == n_heads, "many decays without betas");
     demand(w, !o->betas || (o->run > 0 && n_heads % o->run == 0), "a broken run of betas");
     demand(w, fixed || apart(o->in, o->out), "it writes over its input");
@@ -335,7 +335,13 @@ static void check_decay(struct walk *w, const struct op_decay *o)
 
 static size_t n_gates(const struct op_recur *o)
 {
-    const size_t each = o->a ? o->n_width : o->by_dim ? (size_t)o->n_dim + 1 : 2;
+    size_t each = 2;
+    if (o->erase)
+        each = 3 * (size_t)o->n_dim;
+    else if (o->a)
+        each = o->n_width;
+    else if (o->by_dim)
+        each = (size_t)o->n_dim + 1;
     return o->n_heads * each;
 }
 
@@ -354,7 +360,9 @@ static void check_recur(struct walk *w, const struct op_recur *o)
     demand(w, o->v.n == (size_t)o->n_heads * o->n_width && o->out.n == o->v.n,
            "values of another width");
     demand(w, o->gates.n == n_gates(o), "gates of another number");
-    demand(w, o->delta || !o->by_dim, "decays of dims without the delta rule");
+    demand(w, o->delta || o->erase || !o->by_dim, "decays of dims without the delta rule");
+    demand(w, !o->erase || (o->by_dim && !o->delta && !o->skip && !o->a),
+           "an erasure beside another rule");
     demand(w, !o->a || (!o->delta && !o->skip), "decays of values beside another rule");
     demand(w, apart(o->v, o->out) && apart(o->q, o->out) && apart(o->k, o->out),
            "it writes over its input");

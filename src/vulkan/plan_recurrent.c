@@ -159,6 +159,7 @@ static bool plan_recur(struct vulkan_exec *x, const struct op *op, int part,
     dispatch_constant(&b, r->skip != NULL);
     dispatch_constant(&b, r->by_dim);
     dispatch_constant(&b, r->a != NULL);
+    dispatch_constant(&b, r->erase);
     size_t state_at = bind_state(&b, 1, r->state);
     read_source(&b, 2, &from->q);
     read_source(&b, 3, &from->k);

@@ -6,8 +6,9 @@
 enum { N_ROWS = 40 };
 
 /* What the rows of a head's state decay by: all by one, by one each, which may have a bound, by
- * one that no input row changes, or each value by its own, with a step for each column. */
-enum decays { ONE, EACH_DIM, BOUNDED, FIXED, EACH_VALUE };
+ * one that no input row changes, or each value by its own, with a step for each column. With an
+ * erasure by one each with a bound, which heads of one value each would have. */
+enum decays { ONE, EACH_DIM, BOUNDED, FIXED, EACH_VALUE, ERASED };
 static const float lower_bound = -5;
 
 /* A layer of one kind; widths of its input row follow from the numbers. */
@@ -45,6 +46,11 @@ static const struct layer_case cases[] = {
     {"each_odd", 3, 1, 5, 7, 3, .bias = true, .decays = EACH_VALUE},
     {"each_large", 1, 1, 32, 2048, 2, .decays = EACH_VALUE},
     {"each_tall", 1, 1, 272, 48, 2, .decays = EACH_VALUE},
+    {"erase", 4, 4, 64, 64, 4, .silu = true, .decays = ERASED},
+    {"erase_groups", 6, 3, 24, 40, 2, .tiled = true, .bias = true, .decays = ERASED},
+    {"erase_odd", 3, 3, 5, 7, 3, .decays = ERASED},
+    {"erase_large", 4, 4, 128, 128, 2, .decays = ERASED},
+    {"erase_tall", 1, 1, 272, 48, 2, .decays = ERASED},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -60,7 +66,7 @@ static size_t n_inner(const struct layer_case *c)
 
 static bool by_dim(const struct layer_case *c)
 {
-    return c->decays == EACH_DIM || c->decays == BOUNDED;
+    return c->decays == EACH_DIM || c->decays == BOUNDED || c->decays == ERASED;
 }
 
 static size_t n_each(const struct layer_case *c)
@@ -76,11 +82,13 @@ static size_t n_decays(const struct layer_case *c)
 static size_t n_gates(const struct layer_case *c)
 {
     if (c->decays == EACH_VALUE) return n_inner(c);
+    if (c->decays == ERASED) return 3 * n_decays(c);
     return c->decays == FIXED ? 0 : n_decays(c) + (c->run ? c->n_heads : 0);
 }
 
 /* Rows in: q, k, v, gates. Rows out: heads, then what the convolution gave, then the decays and
- * steps, or what they are made of where the states do that. */
+ * steps, or what they are made of where the states do that; with an erasure decays and its two
+ * vectors. */
 static size_t in_width(const struct layer_case *c)
 {
     return 2 * n_qk(c) + n_inner(c) + n_gates(c);
@@ -94,7 +102,8 @@ static size_t conv_width(const struct layer_case *c)
 /* What the states advance by beside q, k and v. */
 static size_t given_width(const struct layer_case *c)
 {
-    return c->decays == EACH_VALUE ? n_gates(c) : n_decays(c) + c->n_heads;
+    if (c->decays == EACH_VALUE || c->decays == ERASED) return n_gates(c);
+    return n_decays(c) + c->n_heads;
 }
 
 static size_t out_width(const struct layer_case *c)
@@ -105,6 +114,13 @@ static size_t out_width(const struct layer_case *c)
 static size_t n_state(const struct layer_case *c)
 {
     return n_inner(c) * c->n_dim;
+}
+
+/* The numbers that decays are made by. */
+static size_t n_a(const struct layer_case *c)
+{
+    if (c->decays == EACH_VALUE) return n_state(c);
+    return c->decays == ERASED ? n_decays(c) : c->n_heads;
 }
 
 /* Weights of a case, seeded by it. */
@@ -119,8 +135,8 @@ static struct weights_of weights_new(const struct layer_case *c)
         .taps = mem_zalloc(c->n_taps * conv_width(c), sizeof(float)),
         .conv_bias = mem_zalloc(conv_width(c), sizeof(float)),
         .dt_bias = mem_zalloc(n_decays(c), sizeof(float)),
-        .a = mem_zalloc(c->decays == EACH_VALUE ? n_state(c) : c->n_heads, sizeof(float)),
-        .n_a = c->decays == EACH_VALUE ? n_state(c) : c->n_heads,
+        .a = mem_zalloc(n_a(c), sizeof(float)),
+        .n_a = n_a(c),
         .skip = mem_zalloc(c->n_heads, sizeof(float)),
     };
     random_floats(NORMAL, w.taps, c->n_taps * conv_width(c));
@@ -153,11 +169,29 @@ static struct weight *vector(struct backend *be, const float *x, size_t n)
     return w;
 }
 
+/* Decays, over whose steps go the two vectors: short, since with long ones states run away. */
+static struct ref build_erasure(struct trial *t, const struct layer_case *c,
+                                const struct weights_of *w, struct ref in)
+{
+    const size_t n = n_decays(c);
+    const struct ref gates = trial_buffer(t, ROW_F32, 3 * n), from = ref_part(in, n, 2 * n);
+    const struct ref both = ref_part(gates, n, 2 * n);
+    trial_op(t, OP_DECAY)->decay = (struct op_decay){.in = ref_part(in, 0, n),
+                                                     .out = ref_part(gates, 0, 2 * n),
+                                                     .bias = vector(t->be, w->dt_bias, n),
+                                                     .a = vector(t->be, w->a, n),
+                                                     .bound = lower_bound};
+    trial_op(t, OP_ADD)->add = (struct op_add){from, from, both, 0};
+    trial_op(t, OP_SCALE)->scale = (struct op_scale){both, 0.7f / (float)sqrt(c->n_dim)};
+    return gates;
+}
+
 /* The decays and steps of what the row has of them. */
 static struct ref build_gates(struct trial *t, const struct layer_case *c,
                               const struct weights_of *w, struct ref in)
 {
     if (c->decays == EACH_VALUE) return in;
+    if (c->decays == ERASED) return build_erasure(t, c, w, in);
     struct ref gates = trial_buffer(t, ROW_F32, given_width(c));
     trial_op(t, OP_DECAY)->decay = (struct op_decay){
         .in = in,
@@ -205,6 +239,7 @@ static struct ref build(struct trial *t, const struct layer_case *c, const struc
         .delta = c->delta,
         .tiled = c->tiled,
         .by_dim = by_dim(c),
+        .erase = c->decays == ERASED,
         .state = 1,
     };
     const struct ref parts[] = {heads, conv, gates};
@@ -329,6 +364,45 @@ static void check_each(const struct layer_case *c, const struct weights_of *w, c
     free(states);
 }
 
+/* The same with an erasure. */
+static void check_erase(const struct layer_case *c, const float *y, size_t head)
+{
+    const size_t group = c->tiled ? head % c->n_groups : head / (c->n_heads / c->n_groups);
+    const size_t n = out_width(c), n_dim = c->n_dim;
+    double *states = mem_zalloc(n_dim, sizeof *states);
+    for (size_t j = head * c->n_width; j < (head + 1) * c->n_width; j++) {
+        memset(states, 0, n_dim * sizeof *states);
+        for (size_t row = 0; row < N_ROWS; row++) {
+            const float *conv = y + row * n + n_inner(c), *q = conv + group * n_dim;
+            const float *k = q + n_qk(c), *v = conv + 2 * n_qk(c);
+            const float *decay = conv + conv_width(c) + head * n_dim;
+            const float *e = decay + n_decays(c), *f = e + n_decays(c);
+            double o = 0, size = 1, held = 0;
+            for (size_t i = 0; i < n_dim; i++)
+                held += states[i] * (double)e[i];
+            for (size_t i = 0; i < n_dim; i++) {
+                states[i] = states[i] * (double)decay[i] - held * (double)f[i] +
+                            (double)k[i] * (double)v[j];
+                o += states[i] * (double)q[i];
+                size += fabs(states[i] * (double)q[i]);
+            }
+            near(c, "value", row, j, y[row * n + j], o, 2e-6 * size);
+        }
+    }
+    free(states);
+}
+
+/* The decays of an erasure, which have a bound. */
+static void check_erasure(const struct layer_case *c, const struct weights_of *w,
+                          const float *in, const float *gates, size_t row)
+{
+    for (size_t i = 0; i < n_decays(c); i++) {
+        const double y = (double)in[i] + (double)w->dt_bias[i];
+        const double log = (double)lower_bound * sigmoid(-y * (double)w->a[i]);
+        near(c, "decay", row, i, gates[i], exp(log), 5e-6);
+    }
+}
+
 /* The decays and the step of a head. */
 static void check_gates(const struct layer_case *c, const struct weights_of *w, const float *in,
                         const float *gates, size_t row, size_t h)
@@ -359,12 +433,16 @@ static void check_exact(const struct layer_case *c, const struct weights_of *w, 
         for (size_t i = 0; i < conv_width(c); i++)
             near(c, "convolution", row, i, conv[i], conv_exact(c, w, x, row, i), 3e-6);
         const float *in = x + row * in_width(c) + conv_width(c);
-        for (size_t h = 0; c->decays != EACH_VALUE && h < c->n_heads; h++)
+        const bool apart = c->decays == EACH_VALUE || c->decays == ERASED;
+        for (size_t h = 0; !apart && h < c->n_heads; h++)
             check_gates(c, w, in, gates, row, h);
+        if (c->decays == ERASED) check_erasure(c, w, in, gates, row);
     }
     for (size_t h = 0; h < c->n_heads; h++) {
         if (c->decays == EACH_VALUE)
             check_each(c, w, y, h);
+        else if (c->decays == ERASED)
+            check_erase(c, y, h);
         else
             check_head(c, w, y, h);
     }

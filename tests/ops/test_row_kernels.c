@@ -439,6 +439,33 @@ static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t wh
     recur_all(k, &r);
 }
 
+/* Likewise with an erasure. */
+static void run_recur_erase(const struct kernels *k, struct layer *l, uint64_t which)
+{
+    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {7, 8, 16, 32, 40, 48, 80};
+    struct recur r = {.in = l->in,
+                      .to = l->to,
+                      .q = l->q,
+                      .k = l->k,
+                      .v = l->v,
+                      .gates = l->a,
+                      .n_heads = 3,
+                      .n_groups = which & 1 ? 3 : 1,
+                      .tiled = which & 2,
+                      .by_dim = true,
+                      .erase = true,
+                      .out = which & 4 ? NULL : l->out};
+    which /= 8;
+    r.n_dim = dims[which % 4];
+    r.n_width = widths[which / 4 % 7];
+    r.n_rows = 1 + which / 28 % MOST_ROWS;
+    r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
+    r.q_stride = r.k_stride = r.n_groups * r.n_dim;
+    r.v_stride = r.out_stride = r.n_heads * r.n_width;
+    r.gates_stride = 3 * r.n_heads * r.n_dim;
+    recur_all(k, &r);
+}
+
 static void run_conv(const struct kernels *k, struct layer *l, uint64_t which)
 {
     struct conv c = {.x = l->v,
@@ -477,6 +504,8 @@ static void recurrent(void **state)
         if (which % 8 == 0) fill_layer(&l, (enum spread)(which / 8 % N_SPREADS));
         compare_layer("recur", run_recur, which, &l);
         if (which < 8 * 28 * MOST_ROWS) compare_layer("recur each", run_recur_each, which, &l);
+        if (which < 8 * 28 * MOST_ROWS)
+            compare_layer("recur erase", run_recur_erase, which, &l);
         if (which < 16 * 20) compare_layer("conv", run_conv, which, &l);
     }
 }
