@@ -92,6 +92,11 @@ void block_mamba_by_heads(struct builder *b, uint32_t layer, struct ref in, stru
 /* Mamba-2: ssm_in, convolution, states, gate, norm where the file has it, ssm_out. */
 void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                   const struct recurrent *r);
+/* RWKV-7's time mix: rows mixed with the row before, receptance, key and value, states with an
+ * erasure, a norm of each head and gates where the file has them, time_mix_output. */
+void block_time_mix(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* Its feed-forward, channel_mix, of a row mixed with the row before. */
+void block_channel_mix(struct builder *b, uint32_t layer, struct ref in, struct ref out);
 /* Lightning attention: attn_qkv with Q, K and V of each head in turn, states that decay by what
  * is of head and layer alone, a norm of all heads, attn_norm_2, a gate, attn_output. */
 void block_lightning(struct builder *b, uint32_t layer, struct ref in, struct ref out);

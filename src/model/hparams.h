@@ -156,6 +156,12 @@ struct hparams {
         uint32_t n_step;          /* of the row that steps are made from, if they are of one */
         bool normed, norm_bare;   /* that row, B and C are; without factors; likewise */
     } ssm;
+    /* Of the narrow rows that RWKV-7 makes from its own: decays, rates of learning, shares of
+     * the first layer's values, gates. Its heads are in ssm. */
+    struct {
+        uint32_t n_decay, n_rate, n_value;
+        uint32_t n_gate; /* 0: files may have no gates */
+    } wkv;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     /* Smaller experts, to which the same route leads: one for so many of the others in a row.
      */

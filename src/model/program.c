@@ -196,6 +196,12 @@ void build_post_norm(struct builder *b, struct ref in, const struct weight *w, s
     written(b, out);
 }
 
+void build_norm_by(struct builder *b, const struct op_norm *norm)
+{
+    add_op(b, OP_NORM)->norm = *norm;
+    written(b, norm->out);
+}
+
 /* The vector beside the one of that name, "<stem>.weight". */
 static const struct weight *bias_beside(struct builder *b, const char *name, size_t n)
 {

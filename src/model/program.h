@@ -79,6 +79,8 @@ void build_post_norm(struct builder *b, struct ref in, const struct weight *w, s
 /* The norm of a whole row that the family has; its factors are the tensor of that name,
  * "<stem>.weight", and its biases, where it has some, "<stem>.bias". out may be in. */
 void build_row_norm(struct builder *b, struct ref in, const char *name, struct ref out);
+/* Any other norm. */
+void build_norm_by(struct builder *b, const struct op_norm *norm);
 /* Each row becomes the vector w, whatever in has, which was written before. */
 void build_fill(struct builder *b, struct ref in, const struct weight *w, struct ref out);
 /* Groups get a size of 1; those of zeros stay. */

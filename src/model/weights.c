@@ -71,12 +71,13 @@ static const char *shape_text(const size_t ne[4], uint32_t n_dims, char out[96])
 }
 
 /* The tensor, if it is there with the wanted shape. */
-static const struct gguf_tensor *fetch(struct weights *ws, const char *name, size_t ne0,
-                                       size_t ne1, size_t ne2)
+static const struct gguf_tensor *fetch(struct weights *ws, const char *name,
+                                       const size_t want[4])
 {
     if (ws->failed) return NULL;
-    const size_t want[4] = {ne0, ne1, ne2, 1};
-    uint32_t n_dims = ne2 > 1 ? 3 : ne1 > 1 ? 2 : 1;
+    uint32_t n_dims = 4;
+    while (n_dims > 1 && want[n_dims - 1] == 1)
+        n_dims--;
     char expected[96], found[96];
     shape_text(want, n_dims, expected);
     const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
@@ -85,7 +86,7 @@ static const struct gguf_tensor *fetch(struct weights *ws, const char *name, siz
                      expected);
         return NULL;
     }
-    if (memcmp(t->ne, want, sizeof want) != 0) {
+    if (memcmp(t->ne, want, sizeof t->ne) != 0) {
         weights_fail(ws, ERR_FORMAT, "tensor %s: expected %s, found %s", name, expected,
                      shape_text(t->ne, t->n_dims, found));
         return NULL;
@@ -148,8 +149,8 @@ static const struct weight *not_bound(struct weights *ws, const struct gguf_tens
 static const struct weight *matrix(struct weights *ws, const char *name, struct weight shape,
                                    size_t n_parts, size_t token_share, size_t token_of)
 {
-    const struct gguf_tensor *t =
-        fetch(ws, name, shape.n_cols, n_parts * shape.n_rows, shape.n_mats / n_parts);
+    const size_t want[4] = {shape.n_cols, n_parts * shape.n_rows, shape.n_mats / n_parts, 1};
+    const struct gguf_tensor *t = fetch(ws, name, want);
     if (!t || cancelled(ws)) return NULL;
     count_read(ws, t, t->n_bytes / token_of * token_share);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
@@ -189,13 +190,18 @@ const struct weight *weights_experts(struct weights *ws, const char *name, size_
     return matrix(ws, name, shape, n_parts, n_used, n_experts);
 }
 
-/* A tensor of n_rows rows that must hold plain floats. Some files have a dim of 1 between. */
+/* A tensor of n_rows rows that must hold plain floats. Some files have one or two dims of 1
+ * between. */
 static const struct gguf_tensor *fetch_f32(struct weights *ws, const char *name, size_t n_rows,
                                            size_t n_cols)
 {
-    const bool apart = weights_dim(ws, name, 1) == 1 && weights_dim(ws, name, 2) > 1;
-    const struct gguf_tensor *t =
-        fetch(ws, name, n_cols, apart ? 1 : n_rows, apart ? n_rows : 1);
+    unsigned at = 1;
+    while (at < 3 && weights_dim(ws, name, at) == 1 && n_rows > 1)
+        at++;
+    size_t want[4] = {n_cols, 1, 1, 1};
+    if (weights_dim(ws, name, at) == 1) at = 1; /* it has one row */
+    want[at] = n_rows;
+    const struct gguf_tensor *t = fetch(ws, name, want);
     if (!t) return NULL;
     if (t->type == QTYPE_F32) return t;
     weights_fail(ws, ERR_FORMAT, "tensor %s: expected type F32, found %s", name,
@@ -220,7 +226,8 @@ static const struct weight *bind_floats(struct weights *ws, const struct gguf_te
     count_read(ws, t, token_bytes);
     const struct weight *w = ws->of_tensor[tensor_index(ws, t)];
     if (w) return w;
-    const size_t n_cols = t->ne[0], n_rows = t->ne[1] * t->ne[2], n = n_rows * n_cols * times;
+    const size_t n_cols = t->ne[0], n_rows = t->ne[1] * t->ne[2] * t->ne[3];
+    const size_t n = n_rows * n_cols * times;
     if (ws->be) {
         /* The file promises no alignment. */
         float *values = mem_alloc(n * sizeof *values);

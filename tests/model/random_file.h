@@ -112,6 +112,7 @@ struct scales {
 struct values {
     char name[48];
     size_t n_in, n_out, n_mats; /* n_out: rows of all matrices together */
+    bool apart;                 /* a dim of 1 stands in front of that of the matrices */
     float *v;                   /* [n_out][n_in] */
 };
 
@@ -488,9 +489,10 @@ static inline void write_file(const struct file *f, struct buf *b)
     for (size_t i = 0; i < f->n_tensors; i++) {
         const struct values *t = &f->tensors[i];
         gb_str(b, t->name);
-        gb_u32(b, t->n_mats > 1 ? 3 : t->n_out == 1 ? 1 : 2);
+        gb_u32(b, t->n_mats > 1 ? 3 + t->apart : t->n_out == 1 ? 1 : 2);
         gb_u64(b, t->n_in);
         if (t->n_out > 1) gb_u64(b, t->n_out / t->n_mats);
+        if (t->apart) gb_u64(b, 1);
         if (t->n_mats > 1) gb_u64(b, t->n_mats);
         gb_u32(b, QTYPE_F32);
         gb_u64(b, at);
