@@ -34,10 +34,31 @@ const char *template_builtin(const char *name)
     return strcmp(name, "raw") == 0 ? raw : NULL;
 }
 
-/* The source with \n for every line end, less one at its very end and a byte order mark, which
- * some editors write and which would begin every prompt. */
+/* What files of RWKV call by its name alone: a turn is a paragraph, of a reply what follows its
+ * thoughts. */
+static const char world_name[] = "rwkv-world";
+static const char world[] =
+    "{{ bos_token }}\n"
+    "{%- for message in messages -%}\n"
+    "{%- if message.role == 'assistant' -%}\n"
+    "{{ 'Assistant: ' + message.content.split('</think>')[-1] | trim + '\\n\\n' }}\n"
+    "{%- else -%}\n"
+    "{{ ('System: ' if message.role == 'system' else 'User: ') + message.content | trim + "
+    "'\\n\\n' }}\n"
+    "{%- endif -%}\n"
+    "{%- endfor -%}\n"
+    "{%- if add_generation_prompt -%}\n"
+    "{{ 'Assistant:' }}\n"
+    "{%- endif -%}\n";
+
+/* The source, or what a name stands for, with \n for every line end, less one at its very end
+ * and a byte order mark, which some editors write and which would begin every prompt. */
 static char *normalise(struct work *w, const char *source, size_t *n)
 {
+    if (*n == sizeof world_name - 1 && memcmp(source, world_name, *n) == 0) {
+        source = world;
+        *n = sizeof world - 1;
+    }
     char *out = work_bytes(w, *n + 1);
     size_t len = 0;
     for (size_t i = utf8_mark(source, *n); i < *n; i++) {

@@ -90,7 +90,8 @@ extern const char template_chatml[];
  * else, for models that only go on with a text. NULL: there is none of this name. */
 const char *template_builtin(const char *name);
 
-/* Parses n bytes of source, copied; a byte order mark is no part of it. name begins every error
+/* Parses n bytes of source, copied; a byte order mark is no part of it. Some files have a name
+ * for a template, "rwkv-world", which stands for the one it is of. name begins every error
  * message of this template. NULL and err (ERR_FORMAT) if it is not a template. */
 struct template *template_parse(const char *source, size_t n, const char *name,
                                 struct err *err);

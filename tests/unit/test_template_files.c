@@ -89,12 +89,29 @@ static void test_built_in(void **state)
     assert_null(template_builtin("Raw"));
 }
 
+/* A template that files have by its name alone. */
+static void test_named(void **state)
+{
+    (void)state;
+    check_rendering("rwkv-world",
+                    "{\"bos_token\":\"<s>\",\"messages\":["
+                    "{\"role\":\"system\",\"content\":\"Be brief.\"},"
+                    "{\"role\":\"user\",\"content\":\" Hi\\n\"},"
+                    "{\"role\":\"assistant\",\"content\":\" <think>x</think>\\nHello. \"},"
+                    "{\"role\":\"user\",\"content\":\"More\"}],"
+                    "\"add_generation_prompt\":true}",
+                    "<s>System: Be brief.\n\nUser: Hi\n\nAssistant: Hello.\n\nUser: More\n\n"
+                    "Assistant:");
+    check_rendering("rwkv-world", "{\"bos_token\":\"\",\"messages\":[]}", "");
+    check_rendering("rwkv-worlds", "{\"messages\":[]}", "rwkv-worlds");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chatml_tools), cmocka_unit_test(test_headers),
         cmocka_unit_test(test_instructions), cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_built_in),     cmocka_unit_test(test_named),
     };
     return cmocka_run_group_tests_name("template_files", tests, NULL, NULL);
 }
