@@ -34,6 +34,8 @@ void avx2_xielu(float *x, size_t n, float square, float bend, float slope);
 void avx2_scale(float *x, size_t n, float factor);
 void avx2_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx2_add(const float *a, const float *b, float scale, size_t n, float *out);
+void avx2_combine(const float *in, size_t stride, const float *weights, size_t n_used, size_t n,
+                  float *out);
 void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out);
 void avx2_conv(const struct conv *c, size_t lo, size_t hi);
 void avx2_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,
@@ -47,6 +49,7 @@ void avx2_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
     .attend_join = avx2_attend_join, .kv_store = avx2_kv_store, .norm = avx2_norm,             \
     .centre = avx2_centre, .cut = avx2_cut, .xielu = avx2_xielu, .quantise = avx2_quantise,    \
     .rope = avx2_rope, .scale = avx2_scale, .glu = avx2_glu, .add = avx2_add,                  \
-    .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay, .recur = avx2_recur
+    .combine = avx2_combine, .logits = avx2_logits, .conv = avx2_conv, .decay = avx2_decay,    \
+    .recur = avx2_recur
 
 #endif

@@ -31,6 +31,8 @@ void avx512_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *c
 void avx512_scale(float *x, size_t n, float factor);
 void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void avx512_add(const float *a, const float *b, float scale, size_t n, float *out);
+void avx512_combine(const float *in, size_t stride, const float *weights, size_t n_used,
+                    size_t n, float *out);
 void avx512_logits(const float *x, size_t n, float scale, float softcap, float *out);
 void avx512_conv(const struct conv *c, size_t lo, size_t hi);
 void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi);
@@ -46,7 +48,7 @@ void amx_attend(const struct attend *a, size_t kv_head, size_t lo, size_t hi, vo
     .attend_part = avx512_attend_part, .attend_join = avx2_attend_join,                       \
     .kv_store = avx512_kv_store, .norm = avx512_norm, .centre = avx2_centre, .cut = avx2_cut, \
     .xielu = avx2_xielu, .quantise = avx512_quantise, .rope = avx512_rope,                    \
-    .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .logits = avx512_logits,     \
-    .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
+    .scale = avx512_scale, .glu = avx512_glu, .add = avx512_add, .combine = avx512_combine,   \
+    .logits = avx512_logits, .conv = avx512_conv, .decay = avx2_decay, .recur = avx512_recur
 
 #endif

@@ -211,8 +211,9 @@ static void combine_tile(const struct cpu_exec *x, const struct op_combine *op,
 {
     const struct rows *route = &x->rows[op->route.buf];
     for (size_t r = t->lo; r < t->hi; r++)
-        ref_combine(row_f32(x, &op->in, r), route->weights + r * route->stride + op->route.at,
-                    op->route.n, op->out.n, row_f32(x, &op->out, r));
+        kernels_of(x)->combine(row_f32(x, &op->in, r), op->out.n,
+                               route->weights + r * route->stride + op->route.at, op->route.n,
+                               op->out.n, row_f32(x, &op->out, r));
 }
 
 /* n values of a row of a strip. */

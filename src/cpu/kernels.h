@@ -327,6 +327,9 @@ struct kernels {
     /* In place. */
     void (*xielu)(float *x, size_t n, float square, float bend, float slope);
     void (*add)(const float *a, const float *b, float scale, size_t n, float *out);
+    /* out[i] = the sum of weights[j] · in[j · stride + i], n_used of them, at least one. */
+    void (*combine)(const float *in, size_t stride, const float *weights, size_t n_used,
+                    size_t n, float *out);
     void (*logits)(const float *x, size_t n, float scale, float softcap, float *out);
     /* Rows lo..hi-1. */
     void (*conv)(const struct conv *c, size_t lo, size_t hi);
@@ -352,7 +355,5 @@ void ref_limit(float *x, size_t n, float limit);
  * scales are the op's vectors, or NULL. */
 void ref_route(const struct op_route *op, float *scores, const float *select,
                const float *scales, int32_t *ids, float *weights);
-/* out[n] = sum over ranks of weights[j] · in[j][n]. */
-void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out);
 
 #endif

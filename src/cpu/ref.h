@@ -40,6 +40,8 @@ void ref_xielu(float *x, size_t n, float square, float bend, float slope);
 void ref_scale(float *x, size_t n, float factor);
 void ref_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);
 void ref_add(const float *a, const float *b, float scale, size_t n, float *out);
+void ref_combine(const float *in, size_t stride, const float *weights, size_t n_used, size_t n,
+                 float *out);
 void ref_logits(const float *x, size_t n, float scale, float softcap, float *out);
 void ref_conv(const struct conv *c, size_t lo, size_t hi);
 void ref_decay(const struct op_decay *op, const float *in, const float *bias, const float *a,

@@ -248,6 +248,7 @@ const struct kernels kernels_scalar = {
     .scale = ref_scale,
     .glu = ref_glu,
     .add = ref_add,
+    .combine = ref_combine,
     .logits = ref_logits,
     .conv = ref_conv,
     .decay = ref_decay,

@@ -314,12 +314,13 @@ void ref_route(const struct op_route *op, float *scores, const float *select,
     }
 }
 
-void ref_combine(const float *in, const float *weights, size_t n_used, size_t n, float *out)
+void ref_combine(const float *in, size_t stride, const float *weights, size_t n_used, size_t n,
+                 float *out)
 {
     for (size_t i = 0; i < n; i++) {
         float sum = in[i] * weights[0];
         for (size_t j = 1; j < n_used; j++)
-            sum = sum + in[j * n + i] * weights[j];
+            sum = sum + in[j * stride + i] * weights[j];
         out[i] = num_keep(sum);
     }
 }

@@ -315,6 +315,19 @@ void avx2_add(const float *a, const float *b, float scale, size_t n, float *out)
     ref_add(a + i, b + i, scale, n - i, out + i);
 }
 
+void avx2_combine(const float *in, size_t stride, const float *weights, size_t n_used, size_t n,
+                  float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        f8 sum = vec_load(in + i) * vec_all(weights[0]);
+        for (size_t j = 1; j < n_used; j++)
+            sum = sum + vec_load(in + j * stride + i) * vec_all(weights[j]);
+        vec_store(out + i, num8_keep(sum));
+    }
+    ref_combine(in + i, stride, weights, n_used, n - i, out + i);
+}
+
 void avx2_logits(const float *x, size_t n, float scale, float softcap, float *out)
 {
     f8 inverse = vec_all(softcap == 0.0f ? 0.0f : (float)(1.0 / (double)softcap));

@@ -344,6 +344,17 @@ void avx512_add(const float *a, const float *b, float scale, size_t n, float *ou
     });
 }
 
+void avx512_combine(const float *in, size_t stride, const float *weights, size_t n_used,
+                    size_t n, float *out)
+{
+    FOR_LANES(n, {
+        fz sum = load(in + i, left) * z_all(weights[0]);
+        for (size_t j = 1; j < n_used; j++)
+            sum = sum + load(in + j * stride + i, left) * z_all(weights[j]);
+        store(out + i, left, z_kept(sum));
+    });
+}
+
 void avx512_logits(const float *x, size_t n, float scale, float softcap, float *out)
 {
     if (softcap == 0.0f) {

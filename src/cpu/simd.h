@@ -28,6 +28,7 @@
 #define avx2_centre simd_centre
 #define avx2_cut simd_cut
 #define avx2_xielu simd_xielu
+#define avx2_combine simd_combine
 #define avx2_conv simd_conv
 #define avx2_decay simd_decay
 #define avx2_fold_factors simd_fold_factors

@@ -9,6 +9,7 @@
 #define avx512_scale plain_scale
 #define avx512_glu plain_glu
 #define avx512_add plain_add
+#define avx512_combine plain_combine
 #define avx512_logits plain_logits
 #define avx512_conv plain_conv
 #define avx512_recur plain_recur
@@ -42,6 +43,7 @@ static const struct kernels plain = {
     .scale = plain_scale,
     .glu = plain_glu,
     .add = plain_add,
+    .combine = plain_combine,
     .logits = plain_logits,
     .conv = plain_conv,
     .recur = plain_recur,
@@ -225,6 +227,13 @@ static void run_add(const struct kernels *k, struct values *v, size_t n)
     k->add(v->x, v->y, 0.75f, n, v->out);
 }
 
+/* Three rows that lie behind each other, and one. */
+static void run_combine(const struct kernels *k, struct values *v, size_t n)
+{
+    k->combine(v->x, n / 3, v->y, 3, n / 3, v->out);
+    k->combine(v->w, n, v->y + 3, 1, n / 3, v->out + n - n / 3);
+}
+
 static void run_logits(const struct kernels *k, struct values *v, size_t n)
 {
     k->logits(v->x, n, 0.5f, 0, v->out);
@@ -312,6 +321,7 @@ static const struct {
     {"cut", run_cut},
     {"xielu", run_xielu},
     {"softplus", run_softplus},
+    {"combine", run_combine},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */
