@@ -2,6 +2,7 @@
  * everything, on small random models: the logits against those of a second computation in
  * double, which makes keys and values of all heads where hearth brings queries to the narrow
  * row. No case may differ by ten times what it was measured to. */
+#include "engine/timeline.h"
 #include "second_model.h"
 
 enum { N_ROT = 8, N_QUERY = 20, WIDTH = 12, MOST_HEADS = 6, MOST_PLAIN = 12, MOST_VALUE = 14 };
@@ -230,6 +231,44 @@ static void test_logits(void **unused)
     file_free(&f);
 }
 
+/* A sequence that went on otherwise after some tokens, of which rows of windows may be gone,
+ * has the bits of one that is read at once. */
+static void test_kept(void **unused)
+{
+    (void)unused;
+    static const size_t kept[] = {1, 16, 29, N_IDS - 1};
+    const struct runner_options o = {.n_threads = 1, .kv_type = KV_F16, .batch = 16};
+    const struct timeline_limits limits = {.n_ctx = 2 * N_IDS};
+    float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
+    int32_t ids[N_IDS], others[N_IDS];
+    struct file f;
+    struct buf b = {0};
+    struct runner r;
+    struct err err = {0};
+    init(&f);
+    local_sizes(&f);
+    key_u32(&f, "attention.indexer.top_k", 4096);
+    open_file(&r, &f, o, &b);
+    all_ids(ids);
+    runner_run(&r, ids, N_IDS, 0, want);
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+        all_ids(others);
+        for (size_t i = kept[k]; i < N_IDS; i++)
+            others[i] = (ids[i] + 1) % VOCAB;
+        struct timeline *tl = timeline_new(r.be, model_program(r.m), &limits, &err);
+        if (!tl || !timeline_sync(tl, others, N_IDS, NULL, NULL, &err) ||
+            !timeline_sync(tl, ids, N_IDS, NULL, NULL, &err))
+            fail_msg("%s", err.msg);
+        assert_memory_equal(timeline_logits(tl), want + (size_t)(N_IDS - 1) * VOCAB,
+                            VOCAB * sizeof *want);
+        timeline_free(tl);
+    }
+    runner_close(&r);
+    buf_free(&b);
+    file_free(&f);
+    free(want);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -263,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests_name("families_dots3note", tests, NULL, NULL);
