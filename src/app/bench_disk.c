@@ -298,7 +298,7 @@ static size_t fit(const struct bench *b, struct err *err)
     for (size_t i = 0; i < b->n_saves; i++)
         if (b->saves[i].depth > deepest) deepest = b->saves[i].depth;
     if (deepest + REPEATS * TURN > b->m.n_ctx || b->n_prompt + TURN + b->n_gen > b->m.n_ctx) {
-        err_set(err, ERR_USER,
+        err_set(err, ERR_USAGE,
                 "%zu tokens, %d turns of %d and %zu decoded ones do not fit the context of %u",
                 deepest, REPEATS, TURN, b->n_gen, b->m.n_ctx);
         return 0;
@@ -332,5 +332,5 @@ int bench_disk(const struct options *o, const struct bench_args *a)
     machine_close(&b->m);
     bench_folder_remove(&b->folder);
     free(b);
-    return ok ? print_text(&out) : runtime_error(&err);
+    return ok ? print_text(&out) : bench_failed(&err);
 }

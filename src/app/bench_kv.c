@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/kv.h"
 #include "base/buf.h"
@@ -113,7 +114,8 @@ static bool measure_type(struct engine_config config, enum kv_type type, struct 
         if (p->n > m.n_ctx) p->n = m.n_ctx;
         p->logits = mem_try_pages(p->n * p->n_vocab * sizeof *p->logits);
         if (!p->logits) ok = err_set(err, ERR_MEMORY, "no memory for %zu logits", p->n);
-        if (p->n < 2) ok = err_set(err, ERR_USER, "a context of two tokens at least is needed");
+        if (p->n < 2)
+            ok = err_set(err, ERR_USAGE, "a context of two tokens at least is needed");
     }
     p->loss = p->difference = p->square = p->largest = 0;
     p->same = 0;
@@ -179,5 +181,5 @@ int bench_kv_error(const struct options *o, const struct bench_args *a)
     ids_free(&ids);
     if (ok) return print_text(&out);
     buf_free(&out);
-    return runtime_error(&err);
+    return bench_failed(&err);
 }

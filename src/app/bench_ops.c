@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "backend/impl.h"
@@ -32,7 +33,7 @@ static bool prepare(struct ops_bench *b, struct err *err)
 {
     b->p = model_program(b->m.model);
     if (b->m.n_ctx <= N_TOKENS)
-        return err_set(err, ERR_USER, "a context of more than %d tokens is needed", N_TOKENS);
+        return err_set(err, ERR_USAGE, "a context of more than %d tokens is needed", N_TOKENS);
     b->n_prompt = b->m.n_ctx - N_TOKENS < N_PROMPT ? b->m.n_ctx - N_TOKENS : N_PROMPT;
     b->logits = mem_zalloc(b->p->n_vocab, sizeof *b->logits);
     b->prefill_ms = mem_zalloc(b->p->n_ops, sizeof *b->prefill_ms);
@@ -187,5 +188,5 @@ int bench_ops(const struct options *o, const struct bench_args *a)
     bool ok = machine_open(&b.m, &config, NULL, &err) && prepare(&b, &err) && measure(&b, &err);
     if (ok) print(&b, a->json, &out);
     release(&b);
-    return ok ? print_text(&out) : runtime_error(&err);
+    return ok ? print_text(&out) : bench_failed(&err);
 }

@@ -329,7 +329,7 @@ static bool make_work(const struct bench *b, size_t i, struct bench_work *w, str
     if (!bench_work_make(w, i, b->tok, err)) return false;
     const size_t n = w->prompt.n + (w->forced.n ? w->forced.n : b->n_gen);
     return n < b->m.n_ctx ||
-           err_set(err, ERR_USER, "%s: %zu tokens do not fit the context of %u", w->name, n,
+           err_set(err, ERR_USAGE, "%s: %zu tokens do not fit the context of %u", w->name, n,
                    b->m.n_ctx);
 }
 
@@ -409,5 +409,5 @@ int bench_spec(const struct options *o, const struct bench_args *a)
     free(draft);
     if (ok) return print_text(&out);
     buf_free(&out);
-    return runtime_error(&err);
+    return bench_failed(&err);
 }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "app/bench_reads.h"
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "backend/backend.h"
 #include "backend/draw.h"
@@ -117,13 +118,13 @@ static bool fit_counts(struct result *r, const struct machine *m, bool has_promp
                        struct err *err)
 {
     if (m->n_ctx < 2)
-        return err_set(err, ERR_USER, "a context of two tokens at least is needed, not of %u",
+        return err_set(err, ERR_USAGE, "a context of two tokens at least is needed, not of %u",
                        m->n_ctx);
     if (!has_gen && r->n_gen >= m->n_ctx / 2) r->n_gen = m->n_ctx / 2;
     if (!has_prompt && r->n_gen < m->n_ctx && r->n_prompt > m->n_ctx - r->n_gen)
         r->n_prompt = m->n_ctx - r->n_gen;
     if ((uint64_t)r->n_prompt + r->n_gen <= m->n_ctx) return true;
-    return err_set(err, ERR_USER, "%u and %u tokens do not fit the context of %u", r->n_prompt,
+    return err_set(err, ERR_USAGE, "%u and %u tokens do not fit the context of %u", r->n_prompt,
                    r->n_gen, m->n_ctx);
 }
 
@@ -165,9 +166,9 @@ int bench_speed(const struct options *o, const struct bench_args *a)
     }
     buf_free(&head);
     buf_free(&cpu_head);
-    if (!ok) return runtime_error(&err);
+    if (!ok) return bench_failed(&err);
     const int status = print_text(&out);
     if (!on_device || r.logits_hash == cpu.logits_hash) return status;
     err_set(&err, ERR_DEVICE, "the device's logits are not the CPU's");
-    return runtime_error(&err);
+    return bench_failed(&err);
 }

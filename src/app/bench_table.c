@@ -1,6 +1,7 @@
 /* Steps of some rows at some depths, with some threads and instruction sets, one line each. */
 #include "app/bench_modes.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,8 +209,7 @@ static bool measure_machine(const struct engine_config *config, const struct ben
 {
     struct machine m = {0};
     struct bench_run r = {0};
-    if (out->n + depths->n * rows->n > BENCH_MAX_LINES)
-        return err_set(err, ERR_USER, "more than %d lines", BENCH_MAX_LINES);
+    assert(out->n + depths->n * rows->n <= BENCH_MAX_LINES); /* parse_wanted */
     if (!machine_open(&m, config, NULL, err)) {
         machine_close(&m);
         return false;
@@ -219,7 +219,7 @@ static bool measure_machine(const struct engine_config *config, const struct ben
     const uint32_t n_rows = largest(rows), n_positions = largest(depths) + n_rows;
     bool ok = n_positions <= m.n_ctx;
     if (!ok)
-        err_set(err, ERR_USER, "%u positions do not fit the context of %u", n_positions,
+        err_set(err, ERR_USAGE, "%u positions do not fit the context of %u", n_positions,
                 m.n_ctx);
     ok = ok && run_open(&r, &m, n_positions, n_rows, err) && time_rounds(&r, depths, rows, err);
     for (size_t d = 0; ok && d < depths->n; d++) {
@@ -296,6 +296,27 @@ struct wanted {
     struct bench_list depths, rows, threads;
 };
 
+/* Takes the first item of a list with commas between; false: it is empty. What does not fit is
+ * cut off. */
+static bool next_item(const char **list, char *item, size_t size)
+{
+    const size_t len = strcspn(*list, ",");
+    if (**list == '\0') return false;
+    snprintf(item, size, "%.*s", (int)(len < size ? len : size - 1), *list);
+    *list += len + ((*list)[len] == ',');
+    return true;
+}
+
+/* Of a list that is not given: 1, what is there without it. */
+static size_t count_items(const char *list)
+{
+    char item[2];
+    size_t n = 0;
+    while (list && next_item(&list, item, sizeof item))
+        n++;
+    return list ? n : 1;
+}
+
 static bool parse_wanted(const struct bench_args *a, int n_threads, struct wanted *w,
                          struct err *err)
 {
@@ -306,21 +327,15 @@ static bool parse_wanted(const struct bench_args *a, int n_threads, struct wante
         return err_set(err, ERR_USER, "--%s is '', expected names with commas between", empty);
     w->threads.n = 1;
     w->threads.v[0] = (uint32_t)(n_threads ? n_threads : pool_usable_cores());
-    return bench_list_parse("depth", a->depths, 0, 1 << 20, &w->depths, err) &&
-           bench_list_parse("rows", a->rows, 1, 512, &w->rows, err) &&
-           (!a->threads || bench_list_parse("each-threads", a->threads, 1, POOL_MAX_THREADS,
-                                            &w->threads, err));
-}
-
-/* Takes the first item of a list with commas between; false: it is empty. What does not fit is
- * cut off. */
-static bool next_item(const char **list, char *item, size_t size)
-{
-    const size_t len = strcspn(*list, ",");
-    if (**list == '\0') return false;
-    snprintf(item, size, "%.*s", (int)(len < size ? len : size - 1), *list);
-    *list += len + ((*list)[len] == ',');
-    return true;
+    if (!bench_list_parse("depth", a->depths, 0, 1 << 20, &w->depths, err) ||
+        !bench_list_parse("rows", a->rows, 1, 512, &w->rows, err) ||
+        (a->threads &&
+         !bench_list_parse("each-threads", a->threads, 1, POOL_MAX_THREADS, &w->threads, err)))
+        return false;
+    const size_t n =
+        count_items(a->models) * count_items(a->isas) * w->threads.n * w->depths.n * w->rows.n;
+    return n <= BENCH_MAX_LINES ||
+           err_set(err, ERR_USER, "--table: %zu lines, more than %d", n, BENCH_MAX_LINES);
 }
 
 /* Whether what the lists name is there: measuring the first takes long, and a failure behind it
@@ -333,6 +348,7 @@ static bool items_open(const struct bench_args *a, struct err *err)
         const struct device_choice choice = {.device = "cpu", .cpu = item, .n_threads = 1};
         uint64_t memory;
         struct backend *be = device_open(&choice, &memory, err);
+        if (!be && err->code == ERR_USER) err->code = ERR_USAGE; /* no such name */
         if (!be) return false;
         backend_close(be);
     }
@@ -399,5 +415,5 @@ int bench_table(const struct options *o, const struct bench_args *a)
     if (ok && !a->csv && !a->json) print_lines(now, then, &out);
     free(now);
     free(then);
-    return ok ? print_text(&out) : runtime_error(&err);
+    return ok ? print_text(&out) : bench_failed(&err);
 }

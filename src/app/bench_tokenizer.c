@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "app/bench_tools.h"
 #include "app/command_line.h"
 #include "base/buf.h"
 #include "base/file.h"
@@ -108,5 +109,5 @@ int bench_tokenizer(const struct options *o, const struct bench_args *a)
     buf_free(&text);
     if (ok) return print_text(&out);
     buf_free(&out);
-    return runtime_error(&err);
+    return bench_failed(&err);
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/command_line.h"
 #include "base/mem.h"
 #include "base/philox.h"
 #include "base/printable.h"
@@ -105,6 +106,11 @@ struct bench_change bench_change(const double *a, const double *b, size_t n)
     const struct bench_change c = {percent[n / 2], percent[first], percent[n - 1 - first]};
     free(percent);
     return c;
+}
+
+int bench_failed(const struct err *err)
+{
+    return err->code == ERR_USAGE ? usage_error("bench", "%s", err->msg) : runtime_error(err);
 }
 
 bool bench_is_kept(const struct machine *m, struct err *err)

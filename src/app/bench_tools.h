@@ -45,6 +45,10 @@ enum { BENCH_SURE_PAIRS = 6 }; /* of fewer not even all lie so that it is as lik
  * test; of fewer than BENCH_SURE_PAIRS the least and the most. n is not 0. */
 struct bench_change bench_change(const double *a, const double *b, size_t n);
 
+/* Says why a mode failed; the status to end with: ERR_USAGE, numbers and names that were asked
+ * for and do not go with the model, is wrong usage, and all else failed while running. */
+int bench_failed(const struct err *err);
+
 /* Waits until all that was given to the disks of a machine and its draft is there. False and
  * err if it is not: then the figures are not those of a disk. */
 bool bench_is_kept(const struct machine *m, struct err *err);

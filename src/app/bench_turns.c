@@ -360,7 +360,7 @@ int bench_turns(const struct options *o, const struct bench_args *a)
     bool ok = machine_open(&b.m, &config, NULL, &err);
     size_t most = b.n_prompt + THOUGHT + ANSWER + EXTENDED;
     if (ok && most > b.m.n_ctx)
-        ok = err_set(&err, ERR_USER, "turns of up to %zu tokens do not fit the context of %u",
+        ok = err_set(&err, ERR_USAGE, "turns of up to %zu tokens do not fit the context of %u",
                      most, b.m.n_ctx);
     if (ok) b.n_vocab = model_n_vocab(b.m.model);
     ok = ok && measure_memory(&b, &err);
@@ -373,5 +373,5 @@ int bench_turns(const struct options *o, const struct bench_args *a)
     free(draft);
     machine_close(&b.m);
     bench_folder_remove(&b.folder);
-    return ok ? print_text(&out) : runtime_error(&err);
+    return ok ? print_text(&out) : bench_failed(&err);
 }

@@ -19,7 +19,9 @@
 static int refused(const struct err *err)
 {
     fprintf(stderr, "hearth: %s\n", err->msg);
-    return err->code == ERR_FORMAT ? EXIT_SESSION : EXIT_RUNTIME;
+    /* Damaged; a name that none can have, or open in another hearth. */
+    const bool is_session = err->code == ERR_FORMAT || err->code == ERR_USER;
+    return is_session ? EXIT_SESSION : EXIT_RUNTIME;
 }
 
 /* ---- list ---- */

@@ -13,6 +13,7 @@
 enum err_code {
     ERR_NONE,
     ERR_USER,      /* arguments, configuration, a request that cannot be met */
+    ERR_USAGE,     /* of these what the command line itself has wrong; a subcommand's */
     ERR_IO,        /* the system refused: open, read, write */
     ERR_FORMAT,    /* bytes from outside that are not what they claim to be */
     ERR_MEMORY,    /* weights, KV or scratch do not fit */

@@ -67,7 +67,7 @@ unmeasured() { # without room for a second prompt, nobody knows what the pages o
 }
 want="^KV of a token: 4096 bytes, pages of 64 tokens" check "what was not measured has no figure" unmeasured
 want='"kv_resident_per_token": null,' check "  in JSON, either" unmeasured --json
-check "bench --turns refuses what is longer than the context" status 1 \
+check "bench --turns refuses what is longer than the context" status 2 \
     "turns of up to 710 tokens do not fit the context of 700" \
     "$hearth" bench --turns -m $guide --prompt 601 --ctx 700
 check "and a prompt shorter than a page" status 2 "--prompt is 63, --turns needs at least 64" \
@@ -108,7 +108,7 @@ check "  of saving" status 2 "--depth is '64,x', expected up to 16 numbers of 64
     "$hearth" bench --disk -m $guide --depth 64,x
 check "  before it looks for the model" status 2 "--prompt is 63, --disk needs at least 64" \
     "$hearth" bench --disk -m nofile.gguf --prompt 63
-check "bench --disk refuses what is longer than the context" status 1 \
+check "bench --disk refuses what is longer than the context" status 2 \
     "600 tokens, 7 turns of 64 and 64 decoded ones do not fit the context of 700" \
     "$hearth" bench --disk -m $guide --prompt 600 --ctx 700
 is_gone() { # what lay on disk, which is removed behind the program
@@ -241,7 +241,7 @@ check "it names a text that is not there" status 1 "nofile: No such file" \
 : >"$TMPDIR/empty"
 check "it needs some text" status 1 "two tokens at least" \
     "$hearth" bench --kv-error "$TMPDIR/empty" -m $guide
-check "  and a context that holds some" status 1 "a context of two tokens at least is needed" \
+check "  and a context that holds some" status 2 "a context of two tokens at least is needed" \
     "$hearth" bench --kv-error "$TMPDIR/text" -m $guide --ctx 1
 norm_is() { # name, bytes of a weight: the guide with another norm before its logits
     python3 -c '
@@ -255,7 +255,7 @@ open(new, "wb").write(d)' $guide "$TMPDIR/$1.gguf" "$2"
 norm_is nan 0000c07f
 check "logits that are not numbers have no error" status 1 "the model's logits are not numbers" \
     "$hearth" bench --kv-error "$TMPDIR/text" -m "$TMPDIR/nan.gguf" --json
-check "bench --spec says that a workload has no room before it measures another" status 1 \
+check "bench --spec says that a workload has no room before it measures another" status 2 \
     "chat-long: 2128 tokens do not fit the context of 2048" \
     "$hearth" bench --spec -m "$TMPDIR/nan.gguf" --draft lookup --gen 1990
 norm_is zero 00000000
@@ -290,9 +290,9 @@ check "--help puts options below their mode" [ "$(help_of disk)" = "--prompt --g
 check "  those of no mode nowhere" [ "$(help_of ops)$(help_of tokenizer)" = "" ]
 check "  with what each is if it is not given" grep -qx " *--prompt N  *tokens to prefill (571)" \
     <("$hearth" bench --help)
-check "bench has nothing to decode in a context of one" status 1 \
+check "bench has nothing to decode in a context of one" status 2 \
     "a context of two tokens at least is needed, not of 1" "$hearth" bench -m $guide --ctx 1
-check "bench refuses more than the context" status 1 "do not fit the context of 2048" \
+check "bench refuses more than the context" status 2 "do not fit the context of 2048" \
     "$hearth" bench -m $guide --prompt 2048 --gen 1
 check "bench refuses a bad number" status 2 "--gen is '0'" "$hearth" bench -m $guide --gen 0
 
@@ -326,11 +326,11 @@ check "  of threads" each --threads 1 --each-threads 2
 check "  of the model" each --model $guide --each-model $guide
 check "  but not where a configuration has it" env HEARTH_CPU=scalar HEARTH_MODEL=nofile.gguf \
     "$hearth" bench --table --rows 1 -t 1 --each-model $guide --each-cpu auto
-check "an instruction set that there is not" status 1 "nosuch" \
+check "an instruction set that there is not" status 2 "nosuch" \
     "$hearth" bench --table -m $guide --rows 1 -t 1 --each-cpu nosuch
 # A file that opens, but is no model of hearth's: it fails only once it is measured.
 LC_ALL=C sed 's/qwen3/qwen9/g' $guide >"$TMPDIR/other.gguf"
-check "  which is told before anything is measured" status 1 "nosuch" \
+check "  which is told before anything is measured" status 2 "nosuch" \
     "$hearth" bench --table --each-model "$TMPDIR/other.gguf" --rows 1 -t 1 --each-cpu scalar,nosuch
 check "  and so is a file that there is not" status 1 "/nosuch.gguf: No such file" \
     "$hearth" bench --table --each-model "$TMPDIR/other.gguf,/nosuch.gguf" --rows 1 -t 1
@@ -339,8 +339,10 @@ check "an empty list of them" status 2 "--each-cpu is '', expected" \
 check "  or of models" status 2 "--each-model is '', expected" \
     "$hearth" bench --table --rows 1 -t 1 --each-model ''
 check "a bad list" status 2 "--rows is '1,x', expected" "$hearth" bench --table -m $guide --rows 1,x
-check "a depth beyond the context" status 1 "2049 positions do not fit the context of 2048" \
+check "a depth beyond the context" status 2 "2049 positions do not fit the context of 2048" \
     "$hearth" bench --table -m $guide --rows 1 --depth 2048
+check "more lines than a table has" status 2 "--table: 1280 lines, more than 1024" \
+    "$hearth" bench --table -m $guide --depth "$(seq -s, 16)" --rows "$(seq -s, 16)" --each-threads 1,2,1,2,1
 echo "1,2" >"$TMPDIR/none.csv"
 check "--compare with another file" status 1 "none.csv: line 1 is none of a bench table" \
     "$hearth" bench "${table[@]}" --compare "$TMPDIR/none.csv"

@@ -154,17 +154,22 @@ check "  and says so" says "text.session: is no session of hearth"
 check "a name with a slash is refused" go 4 -s a/b -p x </dev/null
 check "--private goes with no session" go 2 --private -s x -p x </dev/null
 rm "$sessions/text.session"
-open_elsewhere()
+open_elsewhere() # command...
 {
     exec 9<"$sessions/pieces.session"
     flock 9
-    go 4 -s pieces -p x </dev/null
+    go 4 "$@" </dev/null
     local status=$?
     exec 9<&-
     return $status
 }
-check "a session that is open elsewhere is refused in a pipe" open_elsewhere
+check "a session that is open elsewhere is refused in a pipe" open_elsewhere -s pieces -p x
 check "  and says so" says "another hearth has it open"
+check "  and not removed" open_elsewhere sessions rm pieces
+check "    which is said" says "another hearth has this session open"
+for verb in show export rm check; do
+    check "a name that none can have: $verb" go 4 sessions $verb ../pieces
+done
 
 # A frame that is damaged is told, and what was in it: here the system message and the settings.
 go 0 -s frame --system 'You are a pirate.' -n 4 -p hello </dev/null
