@@ -137,14 +137,28 @@ static void remember_model(const struct chat *c)
         paths_remember_model(c->options->model, &ignored);
 }
 
+/* The disk is full or may not be written, that the engine tells; that there is no place, nobody
+ * else does. */
+static void tell_unkept(struct chat *c)
+{
+    if (c->config.cache_dir || c->config.cache_disk_bytes == 0 || c->options->private_mode ||
+        c->options->quiet)
+        return;
+    chat_tell(c, FACE_WARNING,
+              "what is computed is not kept on disk: neither XDG_CACHE_HOME nor HOME names a "
+              "folder");
+}
+
 static void loaded(struct chat *c)
 {
     c->state = CHAT_IDLE;
     remember_model(c);
-    if (c->before.is_switching)
+    if (c->before.is_switching) {
         model_ready(c);
-    else
+    } else {
+        tell_unkept(c);
         session_ready(c);
+    }
 }
 
 static void load_failed(struct chat *c)

@@ -76,6 +76,15 @@ check "a session has a seed" [ -n "$of_7" ]
 check "  which goes before that of a configuration" [ "$(second own-seed -c "$dir/seed.ini")" = "$of_7" ]
 check "  but not before a flag's" [ "$of_2" != "$of_7" ]
 
+# Without a HOME there is no place for what is computed.
+placeless() { exits 0 env -u XDG_STATE_HOME -u XDG_CONFIG_HOME -u XDG_CACHE_HOME -u HOME "$hearth" "$@" </dev/null; }
+check "no HOME" placeless -n 1 -p hello
+check "  costs what is kept on disk, which is said" says \
+    'warning: what is computed is not kept on disk: neither XDG_CACHE_HOME nor HOME names a folder'
+for quietly in -q --private --cache-disk=0; do
+    check "  but not with $quietly" eval 'placeless $quietly -n 1 -p hello && ! says "not kept" >"$dir/ignored"'
+done
+
 # Services and sandboxes have a HOME that is no folder: nothing is there either.
 homeless()
 {
