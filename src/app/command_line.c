@@ -121,8 +121,9 @@ int command_line_read(struct command_line *line, const struct subcommand *of,
         return usage_error(command, "%s", err.msg);
     if (line->options->help) return command_help(of, extra, n_extra);
     if (line->options->config && strcmp(line->options->config, "-") == 0)
-        return usage_error(command, "--config: expected a file, found '-': standard input is what "
-                                    "subcommands work on");
+        return usage_error(command,
+                           "--config: expected a file, found '-': standard input is what "
+                           "subcommands work on");
     if (!command_line_finish(line->options, &err)) return config_error(command, &err);
     return COMMAND_LINE_GO;
 }

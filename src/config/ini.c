@@ -393,7 +393,9 @@ struct ini *ini_read(const char *path, const char *name, bool waits, bool *missi
                      struct err *err)
 {
     *missing = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
+    const bool is_stdin = waits && strcmp(path, "-") == 0;
+    const int fd =
+        is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | (waits ? 0 : O_NONBLOCK));
     if (fd < 0) {
         *missing = file_is_missing(errno);
         err_set(err, ERR_USER, "%s: %s", name, strerror(errno));
@@ -410,7 +412,7 @@ struct ini *ini_read(const char *path, const char *name, bool waits, bool *missi
         err_set(err, ERR_USER, "%s: is a FIFO, expected an INI file; -c reads one", name);
     else if (file_read_fd(fd, name, MAX_FILE_BYTES, &text, err))
         ini = ini_parse(buf_str(&text), text.len, name, err);
-    close(fd);
+    if (!is_stdin) close(fd);
     buf_free(&text);
     return ini;
 }

@@ -24,8 +24,9 @@ struct ini_entry {
 /* Longest line, its continuations included. */
 enum { INI_MAX_LINE_BYTES = 1000 };
 
-/* Reads the file at path; name (printable) stands for it in errors "NAME:LINE: reason". A
- * FIFO is waited for only with `waits`. NULL and err otherwise; *missing tells a file that does
+/* Reads the file at path; name (printable) stands for it in errors "NAME:LINE: reason". With
+ * `waits`, as for a file that was asked for, a FIFO is waited for and "-" is standard input,
+ * which is read to its end. NULL and err otherwise; *missing tells a file that does
  * not exist from one that is wrong. */
 struct ini *ini_read(const char *path, const char *name, bool waits, bool *missing,
                      struct err *err);

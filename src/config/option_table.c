@@ -431,7 +431,7 @@ static const struct option_row table[N_OPTIONS] = {
                     .flags = OPTION_NO_KEY | OPTION_ENGINE,
                     .at = AT(config),
                     .arg = "FILE",
-                    .help = "read this INI file instead of your own"},
+                    .help = "read this INI file (- is stdin) instead of your own"},
     [OPT_PROFILE] = {.name = "profile",
                      .letter = 'P',
                      .type = OPTION_STRING,

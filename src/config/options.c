@@ -308,13 +308,19 @@ static bool choose_profile(struct options *o, const struct ini *ini, const char 
     return false;
 }
 
+static bool config_is_stdin(const struct options *o)
+{
+    return o->config && strcmp(o->config, "-") == 0;
+}
+
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err)
 {
     const char *path = o->config ? o->config : default_path;
+    const char *name = config_is_stdin(o) ? "standard input" : path;
     char shown[512];
     struct ini *ini = NULL;
     if (path) {
-        printable(shown, sizeof shown, path, strlen(path));
+        printable(shown, sizeof shown, name, strlen(name));
         bool missing;
         ini = ini_read(path, shown, o->config != NULL, &missing, err);
         if (!ini && missing && o->config) return fail_at(o, OPT_CONFIG, err);
@@ -326,7 +332,7 @@ bool options_parse_ini(struct options *o, const char *default_path, struct err *
                 path ? shown : "");
         return fail_at(o, OPT_PROFILE, err);
     }
-    o->ini_path = mem_strdup(path);
+    o->ini_path = mem_strdup(name);
     bool ok = choose_profile(o, ini, shown, err);
     size_t n;
     const struct ini_entry *entries = ini_entries(ini, &n);
@@ -450,8 +456,23 @@ static bool choose_talk(struct options *o, struct err *err)
     return true;
 }
 
+/* What -c - has read to its end is not there for another. */
+static bool spares_stdin(const struct options *o, struct err *err)
+{
+    const char *other = NULL;
+    for (size_t i = 0; i < o->files.n; i++)
+        if (strcmp(o->files.items[i], "-") == 0) other = "--file -";
+    if (o->prompts && strcmp(o->prompts, "-") == 0) other = "--prompts -";
+    if (!o->prompts && o->stdin_mode == STDIN_AS_LINES) other = "--stdin lines";
+    if (!o->prompts && o->stdin_mode == STDIN_AS_JSONL) other = "--stdin jsonl";
+    return !other || !config_is_stdin(o) ||
+           err_set(err, ERR_USER, "--config - and %s: only one of them can read standard input",
+                   other);
+}
+
 bool options_check(struct options *o, struct err *err)
 {
+    if (!spares_stdin(o, err)) return false;
     if ((o->quiet && o->verbose && !choose(o, OPT_QUIET, OPT_VERBOSE, err)) ||
         (o->json && o->jsonl && !choose(o, OPT_JSON, OPT_JSONL, err)) ||
         (o->session && o->continue_last && !choose(o, OPT_SESSION, OPT_CONTINUE, err)) ||

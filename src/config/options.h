@@ -175,7 +175,7 @@ struct options {
     char *text[N_OPTIONS];    /* of a single value, as given; NULL: not given */
     char *system_text;        /* what --system @FILE holds */
     char *system_path;        /* … and that file; NULL: there is none */
-    char *ini_path;           /* the INI file that was read, or NULL */
+    char *ini_path;           /* the INI file that was read, "standard input", or NULL */
     char *profile_name;       /* the chosen profile, or NULL */
     struct option_list notes; /* lines for the user, as of an unknown HEARTH_ variable: printed
                                * by who notes them, and shown by a full screen that covers it */

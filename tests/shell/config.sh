@@ -32,6 +32,21 @@ done
 sed -E 's/^#([a-z-]+ = )/\1/' examples/hearth.ini >"$dir/all.ini"
 check "hearth.ini with everything switched on" config 0 -c "$dir/all.ini"
 check "  has a context" has ctx 8192 "[hearth], $dir/all.ini:"
+# On standard input, which then nothing else reads.
+piped() { local status=$1; shift; echo "top-k = 7" | exits "$status" "$hearth" "$@"; }
+check "-c - is standard input" piped 0 -c - --print-config
+check "  where its values come from" has top-k 7 "[hearth], standard input:1"
+check "  what is wrong there" eval 'echo top-k | exits 2 "$hearth" -c - --print-config'
+check "    has its place" says "standard input:1: expected KEY = VALUE, found 'top-k'"
+check "  the prompt is another's to give" eval 'echo "max-tokens = 1" | exits 0 "$hearth" -q -c - -p hello && [ -s "$dir/out" ]'
+check "  or its own" eval 'printf "max-tokens = 1\nprompt = hello\n" | exits 0 "$hearth" -q -c - && [ -s "$dir/out" ]'
+for other in "--file -" "--prompts -" "--stdin lines" "--stdin jsonl"; do
+    check "  it goes with no $other" piped 2 -c - $other
+    check "    which is said" says "--config - and $other: only one of them can read standard input"
+done
+check "  nor with what subcommands read" piped 2 inspect tokens -c -
+check "    which is said" says "inspect tokens: --config: expected a file, found '-': standard input is what subcommands work on (try hearth inspect tokens --help)"
+check "  a file of that name" eval 'echo "top-k = 8" >"$dir/-" && cd "$dir" && piped 0 -c ./- --print-config && cd "$OLDPWD" && has top-k 8'
 check "a system message over two lines" config 0 -c examples/code.ini -P commit
 check "  is one text" grep -q '^system = "*Write .* imperative, an empty line' "$dir/out"
 check "script.ini stops at a line break" eval \
