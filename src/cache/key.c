@@ -20,6 +20,13 @@ static struct key hash(const struct hashed *h, size_t n)
     return (struct key){x.low64, x.high64};
 }
 
+int key_compare(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+    if (x->hi != y->hi) return x->hi < y->hi ? -1 : 1;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
 struct key key_begin(const struct fingerprint *f)
 {
     struct hashed h = {.f = *f};

@@ -21,6 +21,9 @@ struct fingerprint {
     uint32_t kv_type;
 };
 
+/* An order of keys, for qsort and bsearch of struct key. */
+int key_compare(const void *a, const void *b);
+
 /* The key of no tokens. */
 struct key key_begin(const struct fingerprint *f);
 /* The key of n more tokens, 1..PAGE_LEN, after a whole number of pages whose key is before. */

@@ -517,6 +517,11 @@ bool store_has(struct store *s, const struct blob_id *id)
     return there;
 }
 
+struct key *store_keys(struct store *s, enum blob_kind kind, size_t *n)
+{
+    return store_files_keys(s->dir, s->model, kind, n);
+}
+
 struct store_counts store_counts(struct store *s)
 {
     pthread_mutex_lock(&s->lock);

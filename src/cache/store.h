@@ -72,6 +72,9 @@ void store_flush(struct store *s);
 /* Whether the blob is on disk, sound or not: cheaper than store_get where there mostly is none.
  */
 bool store_has(struct store *s, const struct blob_id *id);
+/* The keys of all blobs of a kind that are on disk, by one look at the folder: cheaper than
+ * many a store_has. Sorted by key_compare, *n of them, to free(); NULL: none. */
+struct key *store_keys(struct store *s, enum blob_kind kind, size_t *n);
 /* Whether the blob was put and is not written yet, but for the one that is being written. */
 bool store_waits(struct store *s, const struct blob_id *id);
 

@@ -101,6 +101,39 @@ static bool is_stale(const char *name, const struct stat *st)
     return is_blob(blob, &kind) && st->st_mtim.tv_sec < time(NULL) - STALE_SECONDS;
 }
 
+/* Of a name that is_blob. */
+static struct key key_of(const char *name)
+{
+    struct key key = {0};
+    for (int i = 0; i < KEY_CHARS; i++) {
+        const uint64_t digit = (uint64_t)(name[i] <= '9' ? name[i] - '0' : name[i] - 'a' + 10);
+        uint64_t *half = i < KEY_CHARS / 2 ? &key.hi : &key.lo;
+        *half = *half << 4 | digit;
+    }
+    return key;
+}
+
+struct key *store_files_keys(const char *dir, const char *model, enum blob_kind kind, size_t *n)
+{
+    struct key *keys = NULL;
+    size_t cap = 0;
+    struct buf folder = {0};
+    buf_printf(&folder, "%s/", dir);
+    put_model(&folder, model);
+    DIR *d = opendir(buf_str(&folder));
+    buf_free(&folder);
+    *n = 0;
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        enum blob_kind is;
+        if (!is_blob(entry->d_name, &is) || is != kind) continue;
+        MEM_GROW(keys, *n, cap);
+        keys[(*n)++] = key_of(entry->d_name);
+    }
+    if (d) closedir(d);
+    if (keys) qsort(keys, *n, sizeof *keys, key_compare);
+    return keys;
+}
+
 struct walk {
     store_file_fn *fn;
     void *user;

@@ -43,6 +43,11 @@ typedef void store_file_fn(void *user, const struct store_file *file);
 /* Calls fn for every blob below dir, in no order. A missing dir has none. */
 bool store_files_walk(const char *dir, store_file_fn *fn, void *user, struct err *err);
 
+/* The keys of a model's blobs of a kind, sorted by key_compare; *n of them, to free(). NULL:
+ * there is none, or the folder cannot be read. No file is looked at. */
+struct key *store_files_keys(const char *dir, const char *model, enum blob_kind kind,
+                             size_t *n);
+
 struct store_total {
     size_t n;
     uint64_t n_bytes;

@@ -40,6 +40,11 @@ struct disk {
     struct key *keys; /* [n_keys] of its whole pages, as far as they were needed */
     size_t n_keys, cap_keys;
 
+    struct key
+        *found; /* [n_found] of the snapshots that the folder had when has_looked came true */
+    size_t n_found;
+    bool has_looked;
+
     uint8_t *host; /* logits, states and both parts of a page */
     size_t logits_bytes, states_bytes;
 
@@ -127,6 +132,7 @@ void disk_free(struct disk *d)
     weights_id_free(d->weights);
     ids_free(&d->ids);
     free(d->keys);
+    free(d->found);
     free(d->host);
     free(d);
 }
@@ -159,6 +165,7 @@ void disk_follow(struct disk *d, const int32_t *ids, size_t n)
         same++;
     if (d->n_keys > same / PAGE_LEN) d->n_keys = same / PAGE_LEN;
     d->ids.n = same;
+    d->has_looked = false;
     if (n > same) ids_append(&d->ids, ids + same, n - same);
 }
 
@@ -255,6 +262,34 @@ bool disk_has_snapshot(struct disk *d, size_t n)
 {
     const struct blob_id id = snapshot_id(d, n);
     return store_has(d->store, &id);
+}
+
+/* A file is asked for of each number of tokens, or the folder is read: of a model without pages
+ * any number may have a snapshot. */
+static bool may_have_snapshot(struct disk *d, size_t n)
+{
+    const struct blob_id id = snapshot_id(d, n);
+    if (!d->has_looked) return store_has(d->store, &id);
+    return d->n_found > 0 &&
+           bsearch(&id.key, d->found, d->n_found, sizeof *d->found, key_compare);
+}
+
+static void look(struct disk *d)
+{
+    free(d->found);
+    d->found = store_keys(d->store, BLOB_SNAPSHOT, &d->n_found);
+    d->has_looked = true;
+}
+
+size_t disk_find_snapshot(struct disk *d, size_t least, size_t most)
+{
+    enum { FEW = PAGE_LEN }; /* as many as lie behind the last page */
+    size_t n = most;
+    if (most > least + FEW && !d->has_looked) look(d);
+    if (d->has_looked && d->n_found == 0) return 0;
+    while (n > least && !may_have_snapshot(d, n))
+        n--;
+    return n > least ? n : 0;
 }
 
 bool disk_get_snapshot(struct disk *d, size_t n, float *logits, const void **states,

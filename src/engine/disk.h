@@ -58,6 +58,9 @@ size_t disk_get_pages(struct disk *d, size_t first, size_t n, void *const *pages
                       const atomic_bool *cancel);
 /* Whether there may be a snapshot of its first n tokens. */
 bool disk_has_snapshot(struct disk *d, size_t n);
+/* The most tokens, more than least and at most `most` of its first, of which there may be a
+ * snapshot; 0: none. For many it looks through the folder, once until the next disk_follow. */
+size_t disk_find_snapshot(struct disk *d, size_t least, size_t most);
 /* The logits after n tokens, the recurrent states (bytes until the next call; NULL without
  * any), and the rows since the last whole page into the parts of a page (NULL: that part is not
  * wanted). False: a miss, the page is as before; logits may hold rubbish. */

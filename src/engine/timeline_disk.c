@@ -237,10 +237,11 @@ static size_t find_marked(struct timeline *tl, size_t n_held, size_t most)
 {
     const size_t n_pages = tree_n(tl->tree) / PAGE_LEN;
     const size_t whole = (n_pages + disk_n_pages(tl->disk, n_pages)) * PAGE_LEN;
-    size_t k = whole + PAGE_LEN - 1 < most ? whole + PAGE_LEN - 1 : most;
-    while (k > n_held && !(disk_has_snapshot(tl->disk, k) && windows_exist(tl, k, n_pages)))
-        k--;
-    return k > n_held ? k : 0;
+    if (whole + PAGE_LEN - 1 < most) most = whole + PAGE_LEN - 1;
+    size_t k = disk_find_snapshot(tl->disk, n_held, most);
+    while (k > 0 && !windows_exist(tl, k, n_pages))
+        k = disk_find_snapshot(tl->disk, n_held, k - 1);
+    return k;
 }
 
 /* The sequence is at most its first n tokens, of which some were read: what it does without

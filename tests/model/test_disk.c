@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,15 @@
 enum { CONTEXT = 400 };
 
 static char home[SCRATCH_PATH];
+
+/* In the place of the library's: how often it was asked whether a file is there. */
+static atomic_size_t n_asked;
+int access(const char *path, int mode)
+{
+    n_asked++;
+    return faccessat(AT_FDCWD, path, mode, 0);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -567,6 +577,41 @@ static void test_resume_long_ago(void **state)
     }
 }
 
+/* Of many numbers of tokens the folder is read once instead of a file being asked for of each,
+ * as of a model without pages, where any may have a snapshot; what is found is the same. */
+static void test_find_snapshot(void **state)
+{
+    (void)state;
+    enum { N = 320 };
+    struct machine m;
+    int32_t ids[CONTEXT];
+    scratch_empty(home);
+    chance_begin(67);
+    open_model(&m, hybrid, "f16", true);
+    disk_make_ready(m.disk, NULL);
+    random_ids(ids, 0, N, model_n_vocab(m.model));
+    disk_follow(m.disk, ids, N);
+    n_asked = 0;
+    assert_int_equal(disk_find_snapshot(m.disk, 0, N), 0);
+    assert_int_equal(n_asked, 0);
+    for (size_t n = 100; n <= 130; n += 30) {
+        sync_to(m.tl, ids, n);
+        assert_true(timeline_save(m.tl, NULL));
+    }
+    disk_drain(m.disk);
+    for (size_t least = 0; least < N; least += 9)
+        for (size_t most = least; most <= N; most += 7) {
+            size_t n = most;
+            disk_follow(m.disk, ids, N);
+            while (n > least && !disk_has_snapshot(m.disk, n))
+                n--;
+            n_asked = 0;
+            assert_int_equal(disk_find_snapshot(m.disk, least, most), n > least ? n : 0);
+            assert_true(n_asked <= PAGE_LEN);
+        }
+    machine_close(&m);
+}
+
 /* However many replies a prompt gets, its own end stays on disk with the newest of them. */
 static void test_save_attempts(void **state)
 {
@@ -762,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_lent),
         cmocka_unit_test(test_save_yields),
         cmocka_unit_test(test_save_is_owed),
+        cmocka_unit_test(test_find_snapshot),
         cmocka_unit_test(test_save_attempts),
         cmocka_unit_test(test_resume_long_ago),
         cmocka_unit_test(test_save_owes_the_newest),
