@@ -9,6 +9,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool BETAS = false;
 layout(constant_id = 2) const bool FIXED = false; /* decays are of the heads alone */
 layout(constant_id = 3) const bool BOUNDED = false;
+layout(constant_id = 4) const bool BY_EXP = false;
 layout(set = 0, binding = 1, std430) writeonly buffer Out { float y[]; };
 layout(set = 0, binding = 2, std430) readonly buffer In { float x[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Bias { float bias[]; };
@@ -31,7 +32,8 @@ void main()
     }
     uint runs = from + h / run * run * (n_each + 1u);
     uint dt_at = BETAS ? runs + run + h % run * n_each + at % n_each : from + at;
-    float shifted = num_keep(fadd(x[dt_at], bias[at])), dt = num_softplus(shifted);
+    float shifted = num_keep(fadd(x[dt_at], bias[at]));
+    float dt = BY_EXP ? num_exp(shifted) : num_softplus(shifted);
     float size = f_of(u_of(a[h]) & 0x7fffffffu); /* without its sign */
     if (BOUNDED)
         y[to + at] =

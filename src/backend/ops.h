@@ -295,7 +295,8 @@ struct op_conv {
  * betas, then the dt of as many heads; without, dt of all heads. A head may have several dt and
  * decays, one behind the other, all with its one a; then there are betas.
  *
- * With a bound the decay is exp(bound · sigmoid((in + bias) · |a|)), so that no state is kept
+ * By exponentials dt is exp(in + bias) in the place of the softplus. With a bound the decay is
+ * exp(bound · sigmoid((in + bias) · |a|)), so that no state is kept
  * by less than exp(bound); steps are what they are without one. Without an input decays are of
  * the heads alone: dt is 1. */
 struct op_decay {
@@ -305,6 +306,7 @@ struct op_decay {
     const struct weight *a;    /* vector of n_heads */
     float bound;               /* below 0; 0: none */
     bool betas;
+    bool by_exp;     /* not with betas or a bound, or without an input */
     uint32_t run;    /* divides n_heads; unused without betas */
     uint32_t n_each; /* decays of a head; 0: one */
 };

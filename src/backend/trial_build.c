@@ -410,8 +410,10 @@ static struct ref try_decay(struct trial *t, const struct op_decay *d)
 {
     struct ref in = {0};
     if (d->in.n > 0) in = input(t, d->in.n);
-    return decay(t, in, (uint32_t)decay_n_heads(d), (uint32_t)decay_n_each(d), d->bound,
-                 d->betas, d->run);
+    struct ref out = decay(t, in, (uint32_t)decay_n_heads(d), (uint32_t)decay_n_each(d),
+                           d->bound, d->betas, d->run);
+    t->ops[t->p.n_ops - 1].decay.by_exp = d->by_exp;
+    return out;
 }
 
 static struct ref try_recur(struct trial *t, const struct op_recur *r)
@@ -659,8 +661,9 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[3] = experts_n_share(&op->experts);
         break;
     case OP_DECAY:
-        w[0] = (uint32_t)(op->decay.in.n == 0) << 3 | (op->decay.bound < 0) << 2 |
-               (decay_n_each(&op->decay) > 1) << 1 | op->decay.betas;
+        w[0] = (uint32_t)op->decay.by_exp << 4 | (uint32_t)(op->decay.in.n == 0) << 3 |
+               (op->decay.bound < 0) << 2 | (decay_n_each(&op->decay) > 1) << 1 |
+               op->decay.betas;
         break;
     case OP_RECUR:
         w[0] = (uint32_t)op->recur.erase << 5 | (uint32_t)(op->recur.a != NULL) << 4 |

@@ -104,7 +104,7 @@ void avx2_decay(const struct op_decay *op, const float *in, const float *bias, c
         const float *runs = in + (op->betas ? h / run * 2 * run : 0);
         const f8 x = vec_load(runs + h % run + (op->betas ? run : 0)), factor = vec_load(a + h);
         const f8 y = num8_keep(x + vec_load(bias + h));
-        f8 dt = num8_softplus(y);
+        f8 dt = op->by_exp ? num8_exp(y) : num8_softplus(y);
         const f8 log = op->bound < 0 ? log_bounded(y, (f8)((i8x)factor & 0x7fffffff), op->bound)
                                      : num8_keep(dt * factor);
         vec_store(out + h, num8_exp(log));

@@ -51,7 +51,7 @@ void ref_decay(const struct op_decay *op, const float *in, const float *bias, co
         float dt = 0;
         for (size_t i = 0; i < n_each; i++) {
             const float y = num_keep(x[i] + bias[h * n_each + i]);
-            dt = num_softplus(y);
+            dt = op->by_exp ? num_exp(y) : num_softplus(y);
             out[h * n_each + i] =
                 num_exp(op->bound < 0 ? bounded(y, a[h], op->bound) : num_keep(dt * a[h]));
         }

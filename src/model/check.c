@@ -326,6 +326,8 @@ static void check_decay(struct walk *w, const struct op_decay *o)
     demand(w, !fixed || (!o->betas && !o->bias), "no input, and yet betas or biases");
     demand(w, o->bound == 0 || (o->bound < 0 && !fixed), "a bound that decays cannot have");
     demand(w, o->betas || n == n_heads, "many decays without betas");
+    demand(w, !o->by_exp || (!fixed && !o->betas && o->bound == 0),
+           "exponentials beside another rule");
     demand(w, !o->betas || (o->run > 0 && n_heads % o->run == 0), "a broken run of betas");
     demand(w, fixed || apart(o->in, o->out), "it writes over its input");
     if (!fixed) vector(w, o->bias, n);

@@ -129,6 +129,7 @@ bool vulkan_plan_decay(struct vulkan_exec *x, const struct op *op, int part, str
     dispatch_constant(&b, d->betas);
     dispatch_constant(&b, d->in.n == 0);
     dispatch_constant(&b, d->bound < 0);
+    dispatch_constant(&b, d->by_exp);
     dispatch_writes(&b, 1, &d->out);
     if (d->in.n > 0)
         dispatch_reads(&b, 2, &d->in);

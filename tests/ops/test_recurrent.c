@@ -7,8 +7,9 @@ enum { N_ROWS = 40 };
 
 /* What the rows of a head's state decay by: all by one, by one each, which may have a bound, by
  * one that no input row changes, or each value by its own, with a step for each column. With an
- * erasure by one each with a bound, which heads of one value each would have. */
-enum decays { ONE, EACH_DIM, BOUNDED, FIXED, EACH_VALUE, ERASED };
+ * erasure by one each with a bound, which heads of one value each would have. Of one for all,
+ * dt may be an exponential. */
+enum decays { ONE, EACH_DIM, BOUNDED, FIXED, EACH_VALUE, ERASED, EXPONENTIAL };
 static const float lower_bound = -5;
 
 /* A layer of one kind; widths of its input row follow from the numbers. */
@@ -51,6 +52,8 @@ static const struct layer_case cases[] = {
     {"erase_odd", 3, 3, 5, 7, 3, .decays = ERASED},
     {"erase_large", 4, 4, 128, 128, 2, .decays = ERASED},
     {"erase_tall", 1, 1, 272, 48, 2, .decays = ERASED},
+    {"exp", 8, 2, 32, 32, 4, .bias = true, .silu = true, .decays = EXPONENTIAL},
+    {"exp_odd", 3, 1, 5, 7, 2, .decays = EXPONENTIAL},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -200,6 +203,7 @@ static struct ref build_gates(struct trial *t, const struct layer_case *c,
         .a = vector(t->be, w->a, c->n_heads),
         .bound = c->decays == BOUNDED ? lower_bound : 0,
         .betas = c->run > 0,
+        .by_exp = c->decays == EXPONENTIAL,
         .run = c->run,
         .n_each = (uint32_t)n_each(c),
     };
@@ -415,7 +419,7 @@ static void check_gates(const struct layer_case *c, const struct weights_of *w, 
     for (size_t i = h * each; i < (h + 1) * each; i++) {
         const double y =
             c->decays == FIXED ? 0 : (double)x[i - h * each] + (double)w->dt_bias[i];
-        if (c->decays != FIXED) dt = log1p(exp(y));
+        if (c->decays != FIXED) dt = c->decays == EXPONENTIAL ? exp(y) : log1p(exp(y));
         const double decay =
             c->decays == BOUNDED ? exp((double)lower_bound * sigmoid(-y * a)) : exp(dt * a);
         near(c, "decay", row, i, gates[i], decay, 5e-6);
