@@ -95,8 +95,15 @@ void block_mamba2(struct builder *b, uint32_t layer, struct ref in, struct ref o
 /* RWKV-7's time mix: rows mixed with the row before, receptance, key and value, states with an
  * erasure, a norm of each head and gates where the file has them, time_mix_output. */
 void block_time_mix(struct builder *b, uint32_t layer, struct ref in, struct ref out);
-/* Its feed-forward, channel_mix, of a row mixed with the row before. */
-void block_channel_mix(struct builder *b, uint32_t layer, struct ref in, struct ref out);
+/* RWKV-6's: by how much rows are mixed with the row before follows from both, and a row reads
+ * the states as they were before it; or with `own` as they are behind it, for what became of
+ * transformers. */
+void block_time_mix6(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                     bool own);
+/* The feed-forward of both, channel_mix, of a row mixed with the row before; gated in RWKV-6.
+ */
+void block_channel_mix(struct builder *b, uint32_t layer, struct ref in, struct ref out,
+                       bool gated);
 /* Lightning attention: attn_qkv with Q, K and V of each head in turn, states that decay by what
  * is of head and layer alone, a norm of all heads, attn_norm_2, a gate, attn_output. */
 void block_lightning(struct builder *b, uint32_t layer, struct ref in, struct ref out);

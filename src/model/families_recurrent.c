@@ -39,19 +39,10 @@ static bool read_shifts(struct hparams *hp, uint32_t n, struct err *err)
                                  gguf_path(hp->g), hp->arch, found, hp->arch, n);
 }
 
-static bool read_wkv(struct hparams *hp, bool gates, struct err *err)
+static bool read_wkv_heads(struct hparams *hp, struct err *err)
 {
     uint32_t n = 0;
-    if (!hparams_u32(hp, "wkv.head_size", 1, MAX_WIDTH, true, &n, err) ||
-        !hparams_u32(hp, "attention.decay_lora_rank", 1, MAX_WIDTH, true, &hp->wkv.n_decay,
-                     err) ||
-        !hparams_u32(hp, "attention.iclr_lora_rank", 1, MAX_WIDTH, true, &hp->wkv.n_rate,
-                     err) ||
-        !hparams_u32(hp, "attention.value_residual_mix_lora_rank", 1, MAX_WIDTH, true,
-                     &hp->wkv.n_value, err) ||
-        !hparams_u32(hp, "attention.gate_lora_rank", gates ? 1 : 0, MAX_WIDTH, gates,
-                     &hp->wkv.n_gate, err))
-        return false;
+    if (!hparams_u32(hp, "wkv.head_size", 1, MAX_WIDTH, true, &n, err)) return false;
     if (hp->n_embd % n != 0)
         return err_set(err, ERR_FORMAT,
                        "%s: key %s.wkv.head_size of %u does not divide rows of %u values",
@@ -60,6 +51,19 @@ static bool read_wkv(struct hparams *hp, bool gates, struct err *err)
     hp->ssm.n_group = hp->ssm.n_head = hp->n_embd / n;
     hp->ssm.n_inner = hp->n_embd;
     return true;
+}
+
+static bool read_wkv(struct hparams *hp, bool gates, struct err *err)
+{
+    return read_wkv_heads(hp, err) &&
+           hparams_u32(hp, "attention.decay_lora_rank", 1, MAX_WIDTH, true, &hp->wkv.n_decay,
+                       err) &&
+           hparams_u32(hp, "attention.iclr_lora_rank", 1, MAX_WIDTH, true, &hp->wkv.n_rate,
+                       err) &&
+           hparams_u32(hp, "attention.value_residual_mix_lora_rank", 1, MAX_WIDTH, true,
+                       &hp->wkv.n_value, err) &&
+           hparams_u32(hp, "attention.gate_lora_rank", gates ? 1 : 0, MAX_WIDTH, gates,
+                       &hp->wkv.n_gate, err);
 }
 
 static bool read_rwkv7(struct hparams *hp, struct err *err)
@@ -81,7 +85,7 @@ static void layer_rwkv7(struct builder *b, uint32_t layer, struct ref x)
     block_time_mix(b, layer, h, h);
     build_add(b, x, h, 1, x);
     layer_norm(b, layer, "attn_norm_2.weight", x, h);
-    block_channel_mix(b, layer, h, h);
+    block_channel_mix(b, layer, h, h, false);
     build_add(b, x, h, 1, x);
 }
 
@@ -93,10 +97,69 @@ static void layer_arwkv7(struct builder *b, uint32_t layer, struct ref x)
     block_end(b, layer, x, h);
 }
 
+/* ---- rwkv6, and rwkv6qwen2, which is to it as arwkv7 is to rwkv7 ---- */
+
+/* Heads of keys and values serve as many of the others each. */
+static bool kv_heads_fit(const struct hparams *hp, struct err *err)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const uint32_t n = hp->layers[i].n_head_kv;
+        if (n > 0 && hp->ssm.n_head % n != 0)
+            return err_set(err, ERR_FORMAT,
+                           "%s: layer %u has %u heads, which is no multiple of its %u KV heads",
+                           gguf_path(hp->g), i, hp->ssm.n_head, n);
+    }
+    return true;
+}
+
+static bool read_wkv6(struct hparams *hp, uint32_t most_halved, struct err *err)
+{
+    return read_wkv_heads(hp, err) && kv_heads_fit(hp, err) &&
+           hparams_u32(hp, "time_mix_extra_dim", 1, MAX_WIDTH, true, &hp->wkv.n_mix, err) &&
+           hparams_u32(hp, "time_decay_extra_dim", 1, MAX_WIDTH, true, &hp->wkv.n_decay, err) &&
+           hparams_u32(hp, "rescale_every_n_layers", 0, most_halved, false, &hp->wkv.n_halved,
+                       err);
+}
+
+static bool read_rwkv6(struct hparams *hp, struct err *err)
+{
+    hp->centred = true;
+    hp->norm_vectors = NORM_BIASED;
+    return read_shifts(hp, 2, err) && read_wkv6(hp, MAX_LAYERS, err);
+}
+
+static bool read_rwkv6qwen2(struct hparams *hp, struct err *err)
+{
+    return read_shifts(hp, 1, err) && read_wkv6(hp, 0, err);
+}
+
+static void layer_rwkv6(struct builder *b, uint32_t layer, struct ref x)
+{
+    const uint32_t n = b->hp->wkv.n_halved;
+    if (layer == 0) build_row_norm(b, x, "token_embd_norm.weight", x);
+    struct ref h = block_begin(b, layer, x);
+    block_time_mix6(b, layer, h, h, false);
+    build_add(b, x, h, 1, x);
+    layer_norm(b, layer, "attn_norm_2.weight", x, h);
+    block_channel_mix(b, layer, h, h, true);
+    build_add(b, x, h, 1, x);
+    if (n > 0 && (layer + 1) % n == 0) build_scale(b, x, 0.5f);
+}
+
+static void layer_rwkv6qwen2(struct builder *b, uint32_t layer, struct ref x)
+{
+    struct ref h = block_begin(b, layer, x);
+    block_time_mix6(b, layer, h, h, true);
+    if (layer + 1 == b->hp->n_layer) build_head_rows(b);
+    block_end(b, layer, x, h);
+}
+
 const struct family families_recurrent[] = {
     {"arwkv7", read_arwkv7, layer_arwkv7},
     {"mamba", read_mamba, layer_mamba},
     {"mamba2", hparams_ssm, layer_mamba2},
+    {"rwkv6", read_rwkv6, layer_rwkv6},
+    {"rwkv6qwen2", read_rwkv6qwen2, layer_rwkv6qwen2},
     {"rwkv7", read_rwkv7, layer_rwkv7},
     {NULL, NULL, NULL},
 };

@@ -156,11 +156,14 @@ struct hparams {
         uint32_t n_step;          /* of the row that steps are made from, if they are of one */
         bool normed, norm_bare;   /* that row, B and C are; without factors; likewise */
     } ssm;
-    /* Of the narrow rows that RWKV-7 makes from its own: decays, rates of learning, shares of
-     * the first layer's values, gates. Its heads are in ssm. */
+    /* RWKV, whose heads are in ssm: of the narrow rows that it makes from its own what decays,
+     * rates of learning, shares of the first layer's values and gates come by; in RWKV-6 decays
+     * and the five mixes with the row before. */
     struct {
         uint32_t n_decay, n_rate, n_value;
         uint32_t n_gate; /* 0: files may have no gates */
+        uint32_t n_mix;
+        uint32_t n_halved; /* behind so many layers in turn x is halved; 0: never */
     } wkv;
     uint32_t n_ff_narrow; /* values that routed experts read and write; 0: n_embd */
     /* Smaller experts, to which the same route leads: one for so many of the others in a row.

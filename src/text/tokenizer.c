@@ -152,17 +152,20 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
     static const struct {
         const char *name;
         enum way way;
-    } known[] = {
-        {"gpt2", BY_MERGES}, {"gemma4", BY_MERGES}, {"llama", BY_SCORES},
-                 {"plamo2", BY_SUMS}, {"rwkv", BY_LENGTH}};
+    } known[] = {{"gpt2", BY_MERGES},
+                 {"gemma4", BY_MERGES},
+                 {"llama", BY_SCORES},
+                 {"plamo2", BY_SUMS},
+                 {"rwkv", BY_LENGTH}};
     enum { N_KNOWN = sizeof known / sizeof *known, GEMMA = 1 };
     size_t k = 0;
     while (k < N_KNOWN && !is_text(&(struct piece){name.data, name.len}, known[k].name))
         k++;
     if (k == N_KNOWN)
-        return err_set(err, ERR_FORMAT,
-                       "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2, rwkv",
-                       gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
+        return err_set(
+            err, ERR_FORMAT,
+            "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2, rwkv",
+            gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
     t->model = known[k].name;
     t->way = known[k].way;
     const bool scores = t->way == BY_SCORES || t->way == BY_SUMS;
