@@ -404,7 +404,9 @@ struct ini *ini_read(const char *path, const char *name, bool waits, bool *missi
     struct stat st;
     struct buf text = {0};
     struct ini *ini = NULL;
-    if (fstat(fd, &st) != 0)
+    if (is_stdin && fcntl(fd, F_GETFL) < 0)
+        err_set(err, ERR_USER, "%s: is not open for reading", name);
+    else if (fstat(fd, &st) != 0)
         err_set(err, ERR_USER, "%s: %s", name, strerror(errno));
     else if (S_ISDIR(st.st_mode))
         err_set(err, ERR_USER, "%s: is a directory, expected an INI file", name);

@@ -46,6 +46,8 @@ for other in "--file -" "--prompts -" "--stdin lines" "--stdin jsonl"; do
 done
 check "  nor with what subcommands read" piped 2 inspect tokens -c -
 check "    which is said" says "inspect tokens: --config: expected a file, found '-': standard input is what subcommands work on (try hearth inspect tokens --help)"
+check "  one that is closed" exits 2 "$hearth" -c - --print-config <&-
+check "    is said" says "standard input: is not open for reading"
 check "  a file of that name" eval 'echo "top-k = 8" >"$dir/-" && cd "$dir" && piped 0 -c ./- --print-config && cd "$OLDPWD" && has top-k 8'
 check "a system message over two lines" config 0 -c examples/code.ini -P commit
 check "  is one text" grep -q '^system = "*Write .* imperative, an empty line' "$dir/out"
