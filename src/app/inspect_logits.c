@@ -10,6 +10,7 @@
 #include "app/model_choice.h"
 #include "app/token_ids.h"
 #include "base/ids.h"
+#include "base/readable.h"
 #include "engine/machine.h"
 #include "engine/sampler.h"
 #include "engine/timeline.h"
@@ -125,10 +126,11 @@ int inspect_logits(const struct subcommand *self, int argc, char **argv)
 static bool print_greedy(struct machine *m, const struct ids *ids, long n, struct err *err)
 {
     size_t n_vocab = model_n_vocab(m->model), n_ctx = timeline_n_ctx(m->tl);
+    char has[READABLE_BYTES];
     if (!timeline_sync(m->tl, ids->data, ids->n, NULL, NULL, err)) return false;
     if ((size_t)n > n_ctx - ids->n)
-        return err_set(err, ERR_USER, "%zu tokens and %ld more do not fit the context of %zu",
-                       ids->n, n, n_ctx);
+        return err_set(err, ERR_USER, "%s and %ld more do not fit the context of %zu",
+                       readable_count(has, ids->n, "token"), n, n_ctx);
     for (long i = 0; i < n; i++) {
         int32_t id = sampler_argmax(timeline_logits(m->tl), n_vocab);
         if (id < 0)

@@ -365,6 +365,8 @@ check "an id beyond the vocabulary is refused" status 2 "'2048' is no token id b
     "$hearth" inspect logits -m $guide --ids 2048
 check "ids beyond the context end with 3" status 3 "has 5 tokens, the context holds 4" \
     "$hearth" inspect logits -m $guide --ids "1 2 3 4 5" --ctx 4
+check "more than fit behind one id" status 2 "1 token and 2048 more do not fit the context of 2048" \
+    "$hearth" inspect greedy -m $guide --ids 1 -n 2048
 check "no model is a usage error" status 2 "-m FILE is missing" "$hearth" inspect greedy --ids 1
 greedy=$("$hearth" inspect greedy -m $guide --ids "1 2 3" -n 8)
 check "greedy draws as many as asked" [ "$(wc -w <<<"$greedy")" = 8 ]
