@@ -1,9 +1,7 @@
 /* Text cut from left to right, each time into the longest token that it goes on with (tokenizer
  * model "rwkv").
  *
- * The plain tokens lie in the order of their bytes, so those that begin alike are neighbours,
- * and each byte of the text narrows them down. Owned by a struct tokenizer, immutable after
- * open; any thread may encode. */
+ * Owned by a struct tokenizer, immutable after open; any thread may encode. */
 #ifndef TEXT_LONGEST_H
 #define TEXT_LONGEST_H
 
@@ -12,16 +10,15 @@
 #include <stdint.h>
 
 #include "base/ids.h"
+#include "text/sorted.h"
 
 struct vocab;
 
 struct longest {
-    int32_t *ids;          /* in the order of their bytes */
-    size_t begin[256 + 1]; /* where those of a first byte begin, and the last of them end */
+    struct sorted sorted; /* the plain tokens */
 };
 
-/* The plain tokens of v, which must keep its kinds of tokens from now on. Free with
- * longest_close. */
+/* v must keep its kinds of tokens from now on. Free with longest_close. */
 void longest_open(struct longest *l, const struct vocab *v);
 void longest_close(struct longest *l); /* {0} is fine */
 

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cancel.h"
 #include "base/mem.h"
@@ -24,46 +23,18 @@ static double cost_of(const struct vocab *v, int32_t id)
 static bool is_candidate(const struct vocab *v, int32_t id)
 {
     const double cost = cost_of(v, id);
-    return vocab_is_plain(v, id) && v->type[id] != TOKEN_UNUSED && v->text[id].len > 0 &&
-           cost < COST_INVALID && cost >= -(double)INT32_MAX;
-}
-
-struct spelled {
-    struct piece text;
-    int32_t id;
-};
-
-static int by_bytes(const void *a, const void *b)
-{
-    const struct piece *x = &((const struct spelled *)a)->text;
-    const struct piece *y = &((const struct spelled *)b)->text;
-    const int order = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
-    if (order != 0) return order;
-    return x->len < y->len ? -1 : x->len > y->len;
+    return vocab_is_plain(v, id) && v->type[id] != TOKEN_UNUSED && cost < COST_INVALID &&
+           cost >= -(double)INT32_MAX;
 }
 
 void unigram_open(struct unigram *u, const struct vocab *v)
 {
-    *u = (struct unigram){0};
-    struct spelled *list = mem_zalloc(v->n, sizeof *list);
-    for (size_t i = 0; i < v->n; i++)
-        if (is_candidate(v, (int32_t)i))
-            list[u->n++] = (struct spelled){v->text[i], (int32_t)i};
-    qsort(list, u->n, sizeof *list, by_bytes);
-    u->ids = mem_zalloc(u->n + 1, sizeof *u->ids);
-    for (size_t i = 0; i < u->n; i++) {
-        u->ids[i] = list[i].id;
-        u->begin[(uint8_t)list[i].text.data[0] + 1] = (uint32_t)i + 1;
-    }
-    for (size_t b = 1; b < 257; b++) /* bytes that none begins with */
-        if (u->begin[b] < u->begin[b - 1]) u->begin[b] = u->begin[b - 1];
-    free(list);
+    sorted_open(&u->sorted, v, is_candidate);
 }
 
 void unigram_close(struct unigram *u)
 {
-    free(u->ids);
-    *u = (struct unigram){0};
+    sorted_close(&u->sorted);
 }
 
 void chart_free(struct chart *c)
@@ -102,21 +73,6 @@ static size_t add_stretch(struct chart *c, const struct vocab *v, const char *te
     }
 }
 
-/* Of the ids [lo, hi), whose texts are longer than `at` and alike in front of it, the first
- * whose byte there is not below `byte`. */
-static uint32_t first_from(const struct unigram *u, const struct vocab *v, uint32_t lo,
-                           uint32_t hi, size_t at, unsigned byte)
-{
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        if ((uint8_t)v->text[u->ids[mid]].data[at] < byte)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* The best of what text may begin with; places[0..n] are its own and those behind, of which all
  * but the first are settled. */
 static void settle(const struct unigram *u, const struct vocab *v, const char *text, size_t n,
@@ -124,18 +80,17 @@ static void settle(const struct unigram *u, const struct vocab *v, const char *t
 {
     struct place *best = &places[0];
     best->cost = COST_UNKNOWN + places[best->len].cost;
-    uint32_t lo = u->begin[(uint8_t)text[0]], hi = u->begin[(uint8_t)text[0] + 1];
-    for (size_t len = 1; lo < hi; len++) {
-        const int32_t id = u->ids[lo];
+    const struct sorted *tokens = &u->sorted;
+    struct sorted_range left = sorted_begin(tokens, (uint8_t)text[0]);
+    for (size_t len = 1; left.lo < left.hi; len++) {
+        const int32_t id = tokens->ids[left.lo];
         if (v->text[id].len == len) {
             const int64_t cost = (int64_t)cost_of(v, id) + places[len].cost;
             if (cost <= best->cost) *best = (struct place){cost, (uint32_t)len, id};
-            lo++;
+            left.lo++;
         }
         if (len == n) break;
-        const unsigned byte = (uint8_t)text[len];
-        lo = first_from(u, v, lo, hi, len, byte);
-        hi = first_from(u, v, lo, hi, len, byte + 1);
+        left = sorted_narrow(tokens, v, left, len, (uint8_t)text[len]);
     }
 }
 

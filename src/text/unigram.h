@@ -14,14 +14,12 @@
 #include <stdint.h>
 
 #include "base/ids.h"
+#include "text/sorted.h"
 
 struct vocab;
 
 struct unigram {
-    int32_t *ids; /* n, of the tokens that text may become, in the order of their bytes */
-    size_t n;
-    /* Of each byte the first of them, in that order, that begins with it or one above. */
-    uint32_t begin[257];
+    struct sorted sorted; /* the tokens that text may become */
 };
 
 /* The best way from a place of the text to the end of the stretch it is in. */
