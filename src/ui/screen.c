@@ -320,28 +320,55 @@ void screen_clear(void)
     tabs_from = 0;
 }
 
+/* What makes one picture of several, as a family of three: joiners, which picture a sign is,
+ * and the colour of a skin. Terminals differ in the columns of such a picture, and curses,
+ * which goes by those of the parts, would no longer know where it writes. So the parts stand
+ * beside each other, a colour as blanks. */
+static bool is_joiner(uint32_t cp, bool is_picture)
+{
+    return cp == 0xfe0f || (cp == 0x200d && is_picture);
+}
+
+static bool is_skin(uint32_t cp)
+{
+    return cp >= 0x1f3fb && cp <= 0x1f3ff;
+}
+
+/* The code points of a cluster as they are drawn, at most 63; *width is the columns of all.
+ * Returns how many; 0: not to be drawn. */
+static int cluster_parts(const char *s, size_t n, wchar_t *all, int *width)
+{
+    int n_all = 0;
+    bool is_picture = false;
+    *width = 0;
+    for (size_t i = 0; i < n && n_all < 62;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len <= 0) break;
+        int w =
+            printable_char(cp) || (cp >= 0x200b && cp <= 0x200d) ? wcwidth((wchar_t)cp) : -1;
+        if (w < 0) return 0;
+        is_picture |= w > 1 || cp == 0xfe0f;
+        i += (size_t)len;
+        if (n_all > 0 && is_joiner(cp, is_picture)) continue;
+        if (*width == 0 && w == 0 && n_all == 0) all[n_all++] = L' ', *width = 1;
+        *width += w;
+        if (n_all > 0 && is_skin(cp))
+            for (; w > 0; w--)
+                all[n_all++] = L' ';
+        else
+            all[n_all++] = (wchar_t)cp;
+    }
+    return n_all;
+}
+
 /* A cluster as cells: a code point with columns, and those without that belong to it. Curses
  * and the terminal go by the widths of the C library; where it disagrees with ours, a stand-in
  * keeps the columns right. */
 static void put_cluster(const char *s, size_t n, int columns)
 {
     wchar_t cell[CCHARW_MAX + 1], all[64];
-    int n_all = 0, width = 0;
-    for (size_t i = 0; i < n && n_all < 63;) {
-        uint32_t cp;
-        int len = utf8_decode(s + i, n - i, &cp);
-        if (len <= 0) break;
-        int w =
-            printable_char(cp) || (cp >= 0x200b && cp <= 0x200d) ? wcwidth((wchar_t)cp) : -1;
-        if (w < 0) {
-            n_all = 0;
-            break;
-        }
-        if (width == 0 && w == 0 && n_all == 0) all[n_all++] = L' ', width = 1;
-        all[n_all++] = (wchar_t)cp;
-        width += w;
-        i += (size_t)len;
-    }
+    int width, n_all = cluster_parts(s, n, all, &width);
     if (n_all == 0 || width != columns) {
         all[0] = utf8 ? L'\ufffd' : L'?';
         n_all = 1;

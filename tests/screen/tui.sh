@@ -55,6 +55,12 @@ keys Up
 check "one arrow key is one" last '> /help'
 keys Down
 last '> half a line'
+# Terminals differ in the columns of a picture that is made of several.
+keys C-u '👨‍👩‍👧 hi' C-a 'x' C-e 'y'
+check "a joined picture is its parts" last '> x👨👩👧 hiy'
+check "  and leaves the bar alone" shows '│ saved '
+keys C-u '👍🏽 ❤️ 1️⃣ z' C-a 'w' C-e
+check "  a colour of skin is blank, a sign is text" last '> w👍   ❤ 1⃣ z'
 # Only cells that change are written.
 keys C-u
 last '>'
