@@ -76,12 +76,23 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
     return NULL;
 }
 
+static bool set_option(struct chat *c, const struct option_row *row, const char *value,
+                       struct err *err)
+{
+    if (option_id(row) != OPT_SCHEMA) return options_set(c->options, row, value, err);
+    struct options *before = options_clone(c->options);
+    const bool ok = options_set(c->options, row, value, err) && schema_read(c, err);
+    if (!ok) options_revert(c->options, OPT_SCHEMA, before);
+    options_free(before);
+    return ok;
+}
+
 /* command: what stands before the name of the option in an error. */
 static bool set(struct chat *c, const char *command, const struct option_row *row,
                 const char *value)
 {
     struct err err;
-    if (!options_set(c->options, row, value, &err)) {
+    if (!set_option(c, row, value, &err)) {
         chat_tell(c, FACE_ERROR, "%s%s", command, err.msg);
         return false;
     }

@@ -210,7 +210,8 @@ bool template_choose(struct chat *c, struct err *err);
 
 /* ---- what replies are bound to (schema_read.c) ---- */
 
-/* Makes c->grammar of --schema, if it is given: before the model, too. */
+/* Makes c->grammar of --schema, anew where /set has changed it; before the model, too. On
+ * failure it is as before. */
 bool schema_read(struct chat *c, struct err *err);
 
 /* ---- the session (session.c) ---- */

@@ -9,21 +9,29 @@
 
 #define MAX_SCHEMA_BYTES ((size_t)1 << 20)
 
-bool schema_read(struct chat *c, struct err *err)
+/* NULL and err: it cannot be read, or not be promised. */
+static const struct grammar *read_grammar(const struct options *o, struct err *err)
 {
-    const char *schema = c->options->schema;
-    const char *path = options_file(c->options, OPT_SCHEMA);
-    if (!schema) return true;
-    if (!path && *schema != '{') {
-        c->grammar = engine_grammar(NULL, 0, err);
-        return true;
-    }
+    const char *path = options_file(o, OPT_SCHEMA);
+    if (!path && *o->schema != '{') return engine_grammar(NULL, 0, err); /* json */
     struct buf text = {0};
-    if (!path) buf_puts(&text, schema);
+    const struct grammar *g = NULL;
+    if (!path) buf_puts(&text, o->schema);
     if (!path || file_read(path, MAX_SCHEMA_BYTES, &text, err)) {
-        c->grammar = engine_grammar(buf_str(&text), text.len, err);
-        if (!c->grammar && path) err_prefix(err, "%s", path);
+        g = engine_grammar(buf_str(&text), text.len, err);
+        if (!g && path) err_prefix(err, "%s", path);
     }
     buf_free(&text);
-    return c->grammar || err_prefix(err, "the schema");
+    if (!g) err_prefix(err, "the schema");
+    return g;
+}
+
+bool schema_read(struct chat *c, struct err *err)
+{
+    const bool is_off = strcmp(c->options->schema, "off") == 0;
+    const struct grammar *g = is_off ? NULL : read_grammar(c->options, err);
+    if (!g && !is_off) return false;
+    engine_grammar_release(c->grammar);
+    c->grammar = g;
+    return true;
 }

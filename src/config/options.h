@@ -141,7 +141,7 @@ struct options {
     const char *prompts;
     bool forget;
     const char *output;
-    const char *schema; /* a file, "json" or, from a { on, the text itself; NULL: none */
+    const char *schema; /* a file, "off", "json" or, from a { on, the text itself; never NULL */
     bool no_stream, json, jsonl;
 
     int max_tokens; /* -1: until the context is full */

@@ -54,6 +54,22 @@ fresh
 keys '/show conversation' Enter
 check "  to where it is whole" shows '[1,22,333,4444,55555]'
 last '>'
+fresh
+keys '/set schema {"pattern": "x"}' Enter
+check "a schema that cannot be promised is refused" shows "/: 'pattern' is not supported"
+keys '/set schema' Enter
+check "  and the one before stays" shows 'schema             {"required'
+fresh
+keys '/set schema {"const": 7}' Enter
+shows 'schema             {"const": 7}'
+keys 'Seven.' Enter
+check "another counts from the next turn on" within eval 'text | grep -qxE " ?7"'
+fresh
+keys '/set schema off' Enter
+shows 'schema             off'
+keys 'What is a draft model?' Enter
+check "  or none" shows 'A draft'
+last '>'
 keys C-d
 left 0
 done_testing

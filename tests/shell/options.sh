@@ -129,7 +129,7 @@ takes output /dev/null
 switch no-stream
 switch json
 switch jsonl
-takes schema /s.json json
+takes schema /s.json json off
 go --schema '{"type": "null"}'
 check "--schema itself" grep -qxF 'schema = "{\"type\": \"null\"}"  ; flag --schema' "$dir/out"
 
