@@ -81,23 +81,9 @@ static const char *const words[N_WORDS] = {
 
 /* What says nothing about a text, or something that the grammar keeps to anyway. */
 static const char *const passed_over[] = {
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-    "$schema",
-    "$id",
-    "$anchor",
-    "$defs",
-    "definitions",
-    "discriminator",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "additionalItems",
+    "title",    "description", "default",       "examples",        "deprecated",
+    "readOnly", "writeOnly",   "$comment",      "$schema",         "$anchor",
+    "$defs",    "definitions", "discriminator", "additionalItems",
 };
 
 static grammar_place value(struct build *b, const json_t *schema, grammar_place next);
@@ -137,8 +123,12 @@ static const json_t *get(const json_t *schema, enum word w)
     return json_object_get(schema, words[w]);
 }
 
-static bool is_passed_over(const char *name)
+/* References in a schema with an $id of its own would begin there, so only that of the whole is
+ * passed over; what begins with x- is somebody's own. */
+static bool is_passed_over(const struct build *b, const json_t *schema, const char *name)
 {
+    if (strncmp(name, "x-", 2) == 0) return true;
+    if (strcmp(name, "$id") == 0) return schema == b->root;
     for (size_t i = 0; i < sizeof passed_over / sizeof *passed_over; i++)
         if (strcmp(name, passed_over[i]) == 0) return true;
     return false;
@@ -157,7 +147,7 @@ static unsigned words_of(struct build *b, const json_t *schema)
             i++;
         if (i < N_WORDS)
             found |= 1u << i;
-        else if (!is_passed_over(name))
+        else if (!is_passed_over(b, schema, name))
             fail(b, "'%s' is not supported", name);
     }
     return found;
