@@ -446,6 +446,26 @@ static grammar_place map(struct build *b, const json_t *schema, grammar_place ne
                         schema_elements(b->g, &b->rules, pair, 0, max, '}', next));
 }
 
+/* What is required beside the properties, each once, with the values of any other name. */
+static void add_others(struct build *b, struct members *m, const json_t *schema)
+{
+    const json_t *properties = get(schema, WORD_PROPERTIES);
+    const json_t *required = get(schema, WORD_REQUIRED);
+    const json_t *more = get(schema, WORD_MORE_PROPERTIES);
+    json_t *seen = json_object();
+    for (size_t i = json_array_size(required); i > 0; i--) {
+        const char *name = json_string_value(json_array_get(required, i - 1));
+        if (!name) fail(b, "required: expected names");
+        if (!name || json_object_get(properties, name) || json_object_get(seen, name)) continue;
+        if (json_is_false(more))
+            fail(b, "required: '%s' is no property, and there may be no others", name);
+        else
+            add_member(b, m, name, more, true);
+        json_object_set_new(seen, name, json_true());
+    }
+    json_decref(seen);
+}
+
 static grammar_place object(struct build *b, const json_t *schema, grammar_place next)
 {
     const json_t *properties = get(schema, WORD_PROPERTIES);
@@ -458,13 +478,7 @@ static grammar_place object(struct build *b, const json_t *schema, grammar_place
     const grammar_place end =
         grammar_call(b->g, b->rules.space, grammar_byte(b->g, '}', '}', next));
     struct members m = {end, end};
-    for (size_t i = n_required; i > 0; i--) { /* those that the schema says nothing else of */
-        const char *name = json_string_value(json_array_get(required, i - 1));
-        if (!name)
-            fail(b, "required: expected names");
-        else if (!json_object_get(properties, name))
-            add_member(b, &m, name, NULL, true);
-    }
+    add_others(b, &m, schema);
     const char **names = mem_zalloc(n + 1, sizeof *names), *name;
     size_t i = 0;
     json_t *ignored;

@@ -108,9 +108,12 @@ static const struct schema_case cases[] = {
     {"{\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":2}}}",
      {"{}", "{\"a\":1}", "{\"b\":2}", "{\"a\":1,\"b\":2}"},
      {"{\"a\":1,\"a\":1}", "{\"b\":2,\"a\":1}"}},
-    {"{\"$id\":\"x\",\"x-order\":1,\"required\":[\"k\"]}",
+    {"{\"$id\":\"x\",\"x-order\":1,\"required\":[\"k\",\"k\"]}",
      {"{\"k\":[1]}"},
      {"{}", "{\"j\":1}"}},
+    {"{\"required\":[\"k\"],\"additionalProperties\":{\"type\":\"null\"}}",
+     {"{\"k\":null}"},
+     {"{\"k\":1}"}},
     {"{\"properties\":{\"q\\\"\u00e9\":{\"const\":0}}}",
      {"{\"q\\\"\u00e9\":0}"},
      {"{\"q\":0}"}},
@@ -192,6 +195,8 @@ static void test_refusals(void **state)
         {"{\"properties\":{\"a\":{\"$id\":\"x\"}}}", "/properties/a: '$id' is not supported"},
         {"{\"properties\":[]}", "/: properties: expected an object"},
         {"{\"required\":\"a\"}", "/: required: expected an array"},
+        {"{\"required\":[\"k\"],\"additionalProperties\":false}",
+         "/: required: 'k' is no property"},
         {"{\"required\":[1]}", "/: required: expected names"},
     };
     (void)state;
