@@ -40,8 +40,7 @@ struct disk {
     struct key *keys; /* [n_keys] of its whole pages, as far as they were needed */
     size_t n_keys, cap_keys;
 
-    struct key
-        *found; /* [n_found] of the snapshots that the folder had when has_looked came true */
+    struct key *found; /* [n_found] of the snapshots that the folder had at the last look */
     size_t n_found;
     bool has_looked;
 
