@@ -80,6 +80,24 @@ static void project_narrowly(struct builder *b, uint32_t layer, struct ref in,
     build_matmul(b, narrow, &up, 1);
 }
 
+/* The states take in a row of keys, values and decays with their erasure, and r reads them. */
+static void advance(struct builder *b, struct ref r, struct ref k, struct ref v,
+                    struct ref gates, struct ref heads)
+{
+    const struct hparams *hp = b->hp;
+    build_recur(b, &(struct op_recur){.q = r,
+                                      .k = k,
+                                      .v = v,
+                                      .out = heads,
+                                      .gates = gates,
+                                      .n_heads = hp->ssm.n_head,
+                                      .n_groups = hp->ssm.n_group,
+                                      .n_dim = hp->ssm.n_dim,
+                                      .n_width = hp->ssm.n_dim,
+                                      .by_dim = true,
+                                      .erase = true});
+}
+
 /* Each head's LayerNorm, in files that have it. */
 static void norm_heads(struct builder *b, uint32_t layer, struct ref heads)
 {
@@ -217,17 +235,7 @@ void block_time_mix(struct builder *b, uint32_t layer, struct ref in, struct ref
     erase_and_replace(b, layer, row[FOR_RATE], gates, k);
 
     struct ref heads = build_rows(b, "heads", n), z = build_rows(b, "z", n);
-    build_recur(b, &(struct op_recur){.q = r,
-                                      .k = k,
-                                      .v = v,
-                                      .out = heads,
-                                      .gates = gates,
-                                      .n_heads = hp->ssm.n_head,
-                                      .n_groups = hp->ssm.n_group,
-                                      .n_dim = hp->ssm.n_dim,
-                                      .n_width = hp->ssm.n_dim,
-                                      .by_dim = true,
-                                      .erase = true});
+    advance(b, r, k, v, gates, heads);
     norm_heads(b, layer, heads);
     add_bonus(b, vector(b, layer, "time_mix_r_k.weight"), r, k, v, heads);
     if (gated) {
@@ -398,17 +406,7 @@ void block_time_mix6(struct builder *b, uint32_t layer, struct ref in, struct re
         fill_up(b, gates, ref_part(from, 0, n));
         build_scale(b, r, (float)(1.0 / sqrt((double)n_dim)));
     }
-    build_recur(b, &(struct op_recur){.q = r,
-                                      .k = ref_part(from, 0, n),
-                                      .v = ref_part(from, n, n),
-                                      .out = heads,
-                                      .gates = gates,
-                                      .n_heads = hp->ssm.n_head,
-                                      .n_groups = hp->ssm.n_group,
-                                      .n_dim = hp->ssm.n_dim,
-                                      .n_width = hp->ssm.n_dim,
-                                      .by_dim = true,
-                                      .erase = true});
+    advance(b, r, ref_part(from, 0, n), ref_part(from, n, n), gates, heads);
     if (!own) {
         /* Of the row itself counts what the states do not have of it yet. */
         layer_tensor(name, layer, "time_mix_first.weight");

@@ -85,18 +85,26 @@ static inline void time_mix_tensors(struct file *f, int layer, const struct rwkv
     bias_tensor(f, layer, "time_mix_ln", EMBD);
 }
 
-static inline void rwkv_tensors(struct file *f, int layer, const struct rwkv_form *r)
+/* The feed-forward: a channel mix, with a gate or not, or a transformer's. */
+static inline void rwkv_forward_tensors(struct file *f, int layer, bool transformer, bool gated)
 {
-    norm_tensors(f, layer, "attn_norm");
-    time_mix_tensors(f, layer, r);
-    norm_tensors(f, layer, r->transformer ? "ffn_norm" : "attn_norm_2");
-    if (r->transformer) {
+    norm_tensors(f, layer, transformer ? "ffn_norm" : "attn_norm_2");
+    if (transformer) {
         dense_tensors(f, layer);
         return;
     }
     rwkv_vector(f, layer, "channel_mix_lerp_k", 0.5, 0.6);
+    if (gated) rwkv_vector(f, layer, "channel_mix_lerp_r", 0.5, 0.6);
     layer_tensor(f, layer, "channel_mix_key", EMBD, FF);
     layer_tensor(f, layer, "channel_mix_value", FF, EMBD);
+    if (gated) layer_tensor(f, layer, "channel_mix_receptance", EMBD, EMBD);
+}
+
+static inline void rwkv_tensors(struct file *f, int layer, const struct rwkv_form *r)
+{
+    norm_tensors(f, layer, "attn_norm");
+    time_mix_tensors(f, layer, r);
+    rwkv_forward_tensors(f, layer, r->transformer, false);
 }
 
 /* ---- the second computation ---- */

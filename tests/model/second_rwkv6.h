@@ -83,16 +83,7 @@ static inline void rwkv6_tensors(struct file *f, int layer, const struct rwkv6_f
 {
     norm_tensors(f, layer, "attn_norm");
     time_mix6_tensors(f, layer, r);
-    norm_tensors(f, layer, r->transformer ? "ffn_norm" : "attn_norm_2");
-    if (r->transformer) {
-        dense_tensors(f, layer);
-        return;
-    }
-    rwkv_vector(f, layer, "channel_mix_lerp_k", 0.5, 0.6);
-    rwkv_vector(f, layer, "channel_mix_lerp_r", 0.5, 0.6);
-    layer_tensor(f, layer, "channel_mix_key", EMBD, FF);
-    layer_tensor(f, layer, "channel_mix_value", FF, EMBD);
-    layer_tensor(f, layer, "channel_mix_receptance", EMBD, EMBD);
+    rwkv_forward_tensors(f, layer, r->transformer, true);
 }
 
 /* ---- the second computation ---- */

@@ -396,6 +396,16 @@ static void recur_all(const struct kernels *k, const struct recur *r)
             k->recur(r, head, lo, r->n_width - lo < RECUR_COLS ? r->n_width : lo + RECUR_COLS);
 }
 
+/* The sizes of heads and rows, also such as no whole vectors fill. */
+static void choose_sizes(struct recur *r, uint64_t which)
+{
+    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {7, 8, 16, 32, 40, 48, 80};
+    r->n_dim = dims[which % 4];
+    r->n_width = widths[which / 4 % 7];
+    r->n_rows = 1 + which / 28 % MOST_ROWS;
+    r->streams = r->n_width % RECUR_COLS == 0 && r->n_rows % 2 == 1;
+}
+
 /* Heads of some size, all in pieces as cpu_exec cuts them. */
 static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
 {
@@ -426,7 +436,6 @@ static void run_recur(const struct kernels *k, struct layer *l, uint64_t which)
 /* Likewise where values of a state decay each by itself; where which is even, all do. */
 static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t which)
 {
-    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {7, 8, 16, 32, 40, 48, 80};
     struct recur r = {.in = l->in,
                       .to = l->to,
                       .q = l->q,
@@ -439,11 +448,7 @@ static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t wh
                       .out = which & 4 ? NULL : l->out};
     for (size_t i = 0; which % 2 == 0 && i < MAX_STATE; i++)
         l->a[i] = -fabsf(l->a[i]);
-    which /= 8;
-    r.n_dim = dims[which % 4];
-    r.n_width = widths[which / 4 % 7];
-    r.n_rows = 1 + which / 28 % MOST_ROWS;
-    r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
+    choose_sizes(&r, which / 8);
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.gates_stride = r.n_heads * r.n_width;
     recur_all(k, &r);
@@ -452,7 +457,6 @@ static void run_recur_each(const struct kernels *k, struct layer *l, uint64_t wh
 /* Likewise with an erasure. */
 static void run_recur_erase(const struct kernels *k, struct layer *l, uint64_t which)
 {
-    static const size_t dims[] = {1, 2, 16, 17}, widths[] = {7, 8, 16, 32, 40, 48, 80};
     struct recur r = {.in = l->in,
                       .to = l->to,
                       .q = l->q,
@@ -465,11 +469,7 @@ static void run_recur_erase(const struct kernels *k, struct layer *l, uint64_t w
                       .by_dim = true,
                       .erase = true,
                       .out = which & 4 ? NULL : l->out};
-    which /= 8;
-    r.n_dim = dims[which % 4];
-    r.n_width = widths[which / 4 % 7];
-    r.n_rows = 1 + which / 28 % MOST_ROWS;
-    r.streams = r.n_width % RECUR_COLS == 0 && r.n_rows % 2 == 1;
+    choose_sizes(&r, which / 8);
     r.q_stride = r.k_stride = r.n_groups * r.n_dim;
     r.v_stride = r.out_stride = r.n_heads * r.n_width;
     r.gates_stride = 3 * r.n_heads * r.n_dim;
