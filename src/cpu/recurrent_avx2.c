@@ -297,29 +297,6 @@ VEC_INLINE void advance_each(const struct row *w, const float *a, size_t a_strid
     }
 }
 
-/* As columns. */
-VEC_INLINE void columns_each(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
-                             bool decays)
-{
-    const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
-    const size_t at = head * r->n_dim * r->n_width + lo;
-    _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
-    const struct held_states s = take_states(r, at, n_vecs, beside);
-    for (size_t row = 0; row < r->n_rows; row++) {
-        const struct row w = {.q = r->q + row * r->q_stride + group,
-                              .k = r->k + row * r->k_stride + group,
-                              .v = r->v + row * r->v_stride + first,
-                              .decay = r->gates + row * r->gates_stride + first};
-        f8 sum[N_VECS];
-        advance_each(&w, r->a + at, r->n_width, s.at, s.stride, r->n_dim, n_vecs, decays, sum);
-        if (!r->out) continue;
-        UNROLL
-        for (size_t e = 0; e < n_vecs; e++)
-            vec_store(r->out + row * r->out_stride + first + LANES * e, num8_keep(sum[e]));
-    }
-    put_states(r, at, n_vecs, &s);
-}
-
 /* ---- states with an erasure ---- */
 
 /* What one row makes of the states s: sums of S q. The vector e is as far behind the decays as
@@ -354,21 +331,30 @@ VEC_INLINE void advance_erase(const struct row *w, size_t apart, float *s, size_
     }
 }
 
+/* How states advance but for the rules of columns: values that decay each by itself, all of
+ * them surely or not, and an erasure. */
+enum own { OWN_EACH, OWN_EACH_DECAYS, OWN_ERASE };
+
 /* As columns. */
-VEC_INLINE void columns_erase(const struct recur *r, size_t head, size_t lo, size_t n_vecs)
+VEC_INLINE void columns_own(const struct recur *r, size_t head, size_t lo, size_t n_vecs,
+                            const enum own own)
 {
     const size_t group = recur_group(r, head) * r->n_dim, first = head * r->n_width + lo;
     const size_t at = head * r->n_dim * r->n_width + lo;
+    const size_t gate = own == OWN_ERASE ? recur_decay_at(r, head) : first;
     _Alignas(32) float beside[MAX_BESIDE * RECUR_COLS];
     const struct held_states s = take_states(r, at, n_vecs, beside);
     for (size_t row = 0; row < r->n_rows; row++) {
         const struct row w = {.q = r->q + row * r->q_stride + group,
                               .k = r->k + row * r->k_stride + group,
                               .v = r->v + row * r->v_stride + first,
-                              .decay =
-                                  r->gates + row * r->gates_stride + recur_decay_at(r, head)};
+                              .decay = r->gates + row * r->gates_stride + gate};
         f8 sum[N_VECS];
-        advance_erase(&w, recur_erase_apart(r), s.at, s.stride, r->n_dim, n_vecs, sum);
+        if (own == OWN_ERASE)
+            advance_erase(&w, recur_erase_apart(r), s.at, s.stride, r->n_dim, n_vecs, sum);
+        else
+            advance_each(&w, r->a + at, r->n_width, s.at, s.stride, r->n_dim, n_vecs,
+                         own == OWN_EACH_DECAYS, sum);
         if (!r->out) continue;
         UNROLL
         for (size_t e = 0; e < n_vecs; e++)
@@ -387,13 +373,13 @@ VEC_INLINE void columns_by(const struct recur *r, size_t head, size_t lo, size_t
                            const enum rule rule)
 {
     if (rule == RULE_ERASE)
-        columns_erase(r, head, lo, n_vecs);
+        columns_own(r, head, lo, n_vecs, OWN_ERASE);
     else if (rule != RULE_EACH)
         columns(r, head, lo, n_vecs, rule == RULE_BY_DIM);
     else if (all_decay(r, head * r->n_dim * r->n_width + lo, n_vecs))
-        columns_each(r, head, lo, n_vecs, true);
+        columns_own(r, head, lo, n_vecs, OWN_EACH_DECAYS);
     else
-        columns_each(r, head, lo, n_vecs, false);
+        columns_own(r, head, lo, n_vecs, OWN_EACH);
 }
 
 /* Columns lo.. in as many vectors as are whole; returns where they end. */
