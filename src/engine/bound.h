@@ -26,7 +26,8 @@ struct bound *bound_new(const struct tokenizer *tok, size_t n_vocab);
 void bound_free(struct bound *b); /* NULL is fine */
 
 /* A reply begins, whose answer so far is said[0..n); g NULL: nothing binds it. Sorts the
- * vocabulary the first time that there is a grammar (a tenth of a second for a large one).
+ * vocabulary the first time that there is a grammar (16 to 25 ms for 151,936 tokens, most of
+ * them padding; Zen 4, November 2026).
  * ERR_USER: what was said is not how a text of the grammar begins. */
 bool bound_begin(struct bound *b, const struct grammar *g, const char *said, size_t n,
                  struct err *err);
