@@ -187,11 +187,6 @@ const struct grammar_node *grammar_node(const struct grammar *g, grammar_place a
     return &g->nodes[at];
 }
 
-size_t grammar_n_places(const struct grammar *g)
-{
-    return g->n;
-}
-
 grammar_place grammar_rule_begin(const struct grammar *g, uint32_t rule)
 {
     assert(rule < g->n_rules);

@@ -61,7 +61,6 @@ bool grammar_finish(struct grammar *g);
 /* ---- Reading ---- */
 
 const struct grammar_node *grammar_node(const struct grammar *g, grammar_place at);
-size_t grammar_n_places(const struct grammar *g);
 grammar_place grammar_rule_begin(const struct grammar *g, uint32_t rule);
 /* Bytes of one class are the same to the whole grammar: classes[256] is filled with numbers
  * from 0; returns how many there are. */

@@ -436,11 +436,7 @@ static grammar_place map(struct build *b, const json_t *schema, grammar_place ne
         kind = rule_of(b, more);
         leave(b, path);
     }
-    const uint32_t pair = grammar_rule(b->g);
-    grammar_place at =
-        grammar_call(b->g, b->rules.space, grammar_call(b->g, kind, GRAMMAR_END));
-    at = grammar_call(b->g, b->rules.string, grammar_byte(b->g, ':', ':', at));
-    grammar_begin(b->g, pair, at);
+    const uint32_t pair = schema_pair(b->g, &b->rules, kind);
     const size_t max = json_is_false(more) ? 0 : SIZE_MAX;
     return grammar_byte(b->g, '{', '{',
                         schema_elements(b->g, &b->rules, pair, 0, max, '}', next));

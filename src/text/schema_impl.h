@@ -41,13 +41,16 @@ struct schema_bounds {
     bool above_min, below_max; /* the bound itself is not allowed */
     bool is_given;
 };
-/* GRAMMAR_END as *out: there is no such number. */
+/* *is_empty: there is no such number, and what is returned is none. */
 grammar_place schema_integer(struct grammar *g, const struct schema_bounds *b,
                              grammar_place next, bool *is_empty);
 grammar_place schema_number(struct grammar *g, const struct schema_bounds *b,
                             grammar_place next, bool *is_empty);
 
-/* Pieces between brackets: '{' or '[', then an element any number of times with commas. */
+/* A rule for a member of an object: any name, and a value of the rule kind. */
+uint32_t schema_pair(struct grammar *g, const struct schema_rules *r, uint32_t kind);
+/* What stands behind an opening bracket: min to max elements of a rule with commas between them
+ * (max SIZE_MAX: any number), and the bracket that closes. */
 grammar_place schema_elements(struct grammar *g, const struct schema_rules *r, uint32_t element,
                               size_t min, size_t max, char close, grammar_place next);
 

@@ -327,7 +327,14 @@ grammar_place schema_literal(struct grammar *g, const json_t *value, grammar_pla
     return next;
 }
 
-/* Behind the opening bracket. */
+uint32_t schema_pair(struct grammar *g, const struct schema_rules *r, uint32_t kind)
+{
+    const uint32_t pair = grammar_rule(g);
+    const grammar_place at = grammar_call(g, r->space, grammar_call(g, kind, GRAMMAR_END));
+    grammar_begin(g, pair, grammar_call(g, r->string, text(g, ":", at)));
+    return pair;
+}
+
 grammar_place schema_elements(struct grammar *g, const struct schema_rules *r, uint32_t element,
                               size_t min, size_t max, char close, grammar_place next)
 {
@@ -354,12 +361,7 @@ grammar_place schema_elements(struct grammar *g, const struct schema_rules *r, u
 grammar_place schema_container(struct grammar *g, const struct schema_rules *r,
                                grammar_place next)
 {
-    const uint32_t member = grammar_rule(g);
-    grammar_begin(
-        g, member,
-        grammar_call(
-            g, r->string,
-            text(g, ":", grammar_call(g, r->space, grammar_call(g, r->value, GRAMMAR_END)))));
+    const uint32_t member = schema_pair(g, r, r->value);
     const grammar_place object = schema_elements(g, r, member, 0, SIZE_MAX, '}', next);
     const grammar_place array = schema_elements(g, r, r->value, 0, SIZE_MAX, ']', next);
     return grammar_either(g, text(g, "{", object), text(g, "[", array));
