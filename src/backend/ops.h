@@ -356,7 +356,7 @@ struct op_recur {
     const struct weight *a;    /* vector that lies as the state does, or NULL; not with delta */
     uint32_t n_heads, n_groups, n_dim, n_width;
     bool delta;
-    bool by_dim;    /* a head has n_dim decays; with delta or erase only */
+    bool by_dim;    /* a head has n_dim decays */
     bool erase;     /* not with delta, skip or a */
     bool tiled;     /* head h is of group h % n_groups; otherwise h / (n_heads / n_groups) */
     uint32_t state; /* index into program.states: [n_heads][n_dim][n_width] */

@@ -61,12 +61,18 @@ struct columns {
 };
 
 /* What of a head's state counts in a row, and how its decays are laid out. */
-enum rule { RULE_PLAIN, RULE_DELTA, RULE_BY_DIM, RULE_EACH, RULE_ERASE };
+enum rule { RULE_PLAIN, RULE_DIMS, RULE_DELTA, RULE_DELTA_DIMS, RULE_EACH, RULE_ERASE };
+
+/* Whether what a row puts in depends on S k. */
+VEC_INLINE bool holds(const enum rule rule)
+{
+    return rule == RULE_DELTA || rule == RULE_DELTA_DIMS;
+}
 
 /* What the states are multiplied by in S k: with a decay of each dim k after it. */
 VEC_INLINE fz key(const float *k, const float *decay, size_t i, const enum rule rule)
 {
-    return rule == RULE_BY_DIM ? z_clip(z_all(k[i]) * z_all(decay[i])) : z_all(k[i]);
+    return rule == RULE_DELTA_DIMS ? z_clip(z_all(k[i]) * z_all(decay[i])) : z_all(k[i]);
 }
 
 /* S k in the states before the first row. */
@@ -104,14 +110,14 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs,
     {
         fz target = z_load_f(v + Z_LANES * e);
         if (rule == RULE_DELTA) target = z_kept(target - z_kept(held[e]) * decay);
-        if (rule == RULE_BY_DIM) target = z_kept(target - z_kept(held[e]));
+        if (rule == RULE_DELTA_DIMS) target = z_kept(target - z_kept(held[e]));
         d[e] = z_kept(step * target);
         sum[e] = held[e] = (fz){0};
     }
     for (size_t i = 0; i < r->n_dim; i++) {
         const fz ki = z_all(k[i]), qi = z_all(q[i]);
         const fz next_i = key(next, next_decays, i, rule);
-        if (rule == RULE_BY_DIM) decay = z_all(decays[i]);
+        if (rule == RULE_DELTA_DIMS || rule == RULE_DIMS) decay = z_all(decays[i]);
         UNROLL for (int e = 0; e < n_vecs; e++)
         {
             fz x = z_load_f(from + i * from_stride + Z_LANES * e) * decay + ki * d[e];
@@ -122,7 +128,7 @@ VEC_INLINE void advance(const struct columns *c, size_t row, const int n_vecs,
             else
                 z_store_f(at, x);
             sum[e] = sum[e] + x * qi;
-            if (rule != RULE_PLAIN && !is_last) held[e] = held[e] + x * next_i;
+            if (holds(rule) && !is_last) held[e] = held[e] + x * next_i;
         }
     }
     if (!c->out) return;
@@ -154,7 +160,7 @@ VEC_INLINE void columns(const struct recur *r, size_t head, size_t lo, const int
                               .between_stride = fits ? Z_LANES * (size_t)n_vecs : r->n_width,
                               .head = head};
     fz held[N_VECS] = {{0}};
-    if (rule != RULE_PLAIN) hold(&c, n_vecs, rule, held);
+    if (holds(rule)) hold(&c, n_vecs, rule, held);
     for (size_t row = 0; row + 1 < r->n_rows; row++)
         advance(&c, row, n_vecs, rule, false, held);
     advance(&c, r->n_rows - 1, n_vecs, rule, true, held);
@@ -370,10 +376,12 @@ void avx512_recur(const struct recur *r, size_t head, size_t lo, size_t hi)
         lo = whole_columns(r, head, lo, hi, RULE_EACH);
     else if (r->n_rows > 0 && r->erase)
         lo = whole_columns(r, head, lo, hi, RULE_ERASE);
-    else if (r->n_rows > 0 && r->by_dim)
-        lo = whole_columns(r, head, lo, hi, RULE_BY_DIM);
+    else if (r->n_rows > 0 && r->delta && r->by_dim)
+        lo = whole_columns(r, head, lo, hi, RULE_DELTA_DIMS);
     else if (r->n_rows > 0 && r->delta)
         lo = whole_columns(r, head, lo, hi, RULE_DELTA);
+    else if (r->n_rows > 0 && r->by_dim)
+        lo = whole_columns(r, head, lo, hi, RULE_DIMS);
     else if (r->n_rows > 0)
         lo = whole_columns(r, head, lo, hi, RULE_PLAIN);
     if (r->streams) z_streamed();

@@ -362,10 +362,10 @@ static void check_recur(struct walk *w, const struct op_recur *o)
     demand(w, o->v.n == (size_t)o->n_heads * o->n_width && o->out.n == o->v.n,
            "values of another width");
     demand(w, o->gates.n == n_gates(o), "gates of another number");
-    demand(w, o->delta || o->erase || !o->by_dim, "decays of dims without the delta rule");
     demand(w, !o->erase || (o->by_dim && !o->delta && !o->skip && !o->a),
            "an erasure beside another rule");
-    demand(w, !o->a || (!o->delta && !o->skip), "decays of values beside another rule");
+    demand(w, !o->a || (!o->delta && !o->by_dim && !o->skip),
+           "decays of values beside another rule");
     demand(w, apart(o->v, o->out) && apart(o->q, o->out) && apart(o->k, o->out),
            "it writes over its input");
     if (o->skip) vector(w, o->skip, o->n_heads);

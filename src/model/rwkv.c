@@ -53,16 +53,11 @@ struct narrow {
     enum { NARROW_LINEAR, NARROW_TANH, NARROW_SIGMOID } curve; /* between the two */
 };
 
-/* Ones in a row as wide as x. They are a norm of it without a factor and with a bias. */
+/* Ones in a row as wide as x, which was written before. */
 static struct ref ones_beside(struct builder *b, struct ref x)
 {
     struct ref ones = build_rows(b, "ones", x.n);
-    build_norm_by(b, &(struct op_norm){.in = x,
-                                       .out = ones,
-                                       .w = weights_constant(b->ws, x.n, 0),
-                                       .group = x.n,
-                                       .eps = 1,
-                                       .bias = weights_constant(b->ws, x.n, 1)});
+    build_fill(b, x, weights_constant(b->ws, x.n, 1), ones);
     return ones;
 }
 
@@ -80,9 +75,9 @@ static void project_narrowly(struct builder *b, uint32_t layer, struct ref in,
     build_matmul(b, narrow, &up, 1);
 }
 
-/* The states take in a row of keys, values and decays with their erasure, and r reads them. */
+/* The states take in a row of keys, values and decays, with an erasure or not; r reads them. */
 static void advance(struct builder *b, struct ref r, struct ref k, struct ref v,
-                    struct ref gates, struct ref heads)
+                    struct ref gates, bool erase, struct ref heads)
 {
     const struct hparams *hp = b->hp;
     build_recur(b, &(struct op_recur){.q = r,
@@ -95,7 +90,7 @@ static void advance(struct builder *b, struct ref r, struct ref k, struct ref v,
                                       .n_dim = hp->ssm.n_dim,
                                       .n_width = hp->ssm.n_dim,
                                       .by_dim = true,
-                                      .erase = true});
+                                      .erase = erase});
 }
 
 /* Each head's LayerNorm, in files that have it. */
@@ -235,7 +230,7 @@ void block_time_mix(struct builder *b, uint32_t layer, struct ref in, struct ref
     erase_and_replace(b, layer, row[FOR_RATE], gates, k);
 
     struct ref heads = build_rows(b, "heads", n), z = build_rows(b, "z", n);
-    advance(b, r, k, v, gates, heads);
+    advance(b, r, k, v, gates, true, heads);
     norm_heads(b, layer, heads);
     add_bonus(b, vector(b, layer, "time_mix_r_k.weight"), r, k, v, heads);
     if (gated) {
@@ -364,20 +359,19 @@ static struct ref one_before(struct builder *b, struct ref in)
     return before;
 }
 
-/* Decays, e to the power of -e to the power of w, and an erasure of nothing. */
+/* Decays, e to the power of -e to the power of w, and a step of 1 for each head in the place of
+ * those that come with decays. */
 static struct ref decays_of(struct builder *b, uint32_t layer, struct ref w)
 {
-    struct ref gates = build_rows(b, "gates", 3 * w.n), none = ref_part(gates, w.n, 2 * w.n);
+    const uint32_t n_heads = b->hp->ssm.n_head;
+    struct ref gates = build_rows(b, "gates", 2 * w.n), steps = ref_part(gates, w.n, n_heads);
     build_decay(b, &(struct op_decay){.in = w,
-                                      .out = ref_part(gates, 0, 2 * w.n),
+                                      .out = gates,
                                       .bias = vector(b, layer, "time_mix_decay.weight"),
                                       .a = weights_constant(b->ws, w.n, -1),
                                       .by_exp = true});
-    for (size_t i = 0; i < 2; i++) {
-        struct ref part = ref_part(none, i * w.n, w.n);
-        build_add(b, w, w, -1, part);
-    }
-    return gates;
+    build_fill(b, ref_part(w, 0, n_heads), weights_constant(b->ws, n_heads, 1), steps);
+    return ref_part(gates, 0, w.n + n_heads);
 }
 
 /* Puts in what decays leave room for alone: k becomes k · (1 - decay). */
@@ -406,7 +400,7 @@ void block_time_mix6(struct builder *b, uint32_t layer, struct ref in, struct re
         fill_up(b, gates, ref_part(from, 0, n));
         build_scale(b, r, (float)(1.0 / sqrt((double)n_dim)));
     }
-    advance(b, r, ref_part(from, 0, n), ref_part(from, n, n), gates, heads);
+    advance(b, r, ref_part(from, 0, n), ref_part(from, n, n), gates, false, heads);
     if (!own) {
         /* Of the row itself counts what the states do not have of it yet. */
         layer_tensor(name, layer, "time_mix_first.weight");

@@ -54,6 +54,12 @@ static const struct layer_case cases[] = {
     {"erase_tall", 1, 1, 272, 48, 2, .decays = ERASED},
     {"exp", 8, 2, 32, 32, 4, .bias = true, .silu = true, .decays = EXPONENTIAL},
     {"exp_odd", 3, 1, 5, 7, 2, .decays = EXPONENTIAL},
+    {"dims_alone", 4, 4, 64, 64, 4, .silu = true, .run = 4, .decays = EACH_DIM},
+    {"dims_alone_runs", 6, 3, 24, 40, 2, .tiled = true, .skip = true, .run = 2,
+     .decays = EACH_DIM},
+    {"dims_alone_odd", 3, 1, 5, 7, 3, .run = 3, .decays = EACH_DIM},
+    {"dims_alone_large", 4, 4, 128, 128, 2, .run = 4, .decays = EACH_DIM},
+    {"dims_alone_tall", 1, 1, 272, 48, 2, .run = 1, .decays = EACH_DIM},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
