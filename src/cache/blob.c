@@ -6,24 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 #include <xxhash.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/bytes.h"
 #include "base/cancel.h"
 #include "base/mem.h"
+#include "cache/planes.h"
 
 static const char magic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'K', 'V'};
 
 enum { SUM_AT = 64 };
 
+/* Bytes of planes that are in memory at a time, and are packed between two looks at the flag.
+ */
+enum { PIECE_BYTES = 128 << 10 };
+
+/* The most that a frame may want to look back, as RFC 8878 recommends it; ours do .5 MiB. */
+enum { MAX_WINDOW_LOG = 23 };
+
 struct blob_codec {
     ZSTD_CCtx *pack;
     ZSTD_DCtx *unpack;
-    struct buf shuffled;
+    uint8_t *piece;
 };
 
 struct blob_codec *blob_codec_new(void)
@@ -37,77 +43,28 @@ void blob_codec_free(struct blob_codec *codec)
     if (!codec) return;
     ZSTD_freeCCtx(codec->pack);
     ZSTD_freeDCtx(codec->unpack);
-    buf_free(&codec->shuffled);
+    free(codec->piece);
     free(codec);
 }
 
-/* Pages are large: no memory for one is an error, not the end. */
+/* What is kept is a convenience: no memory for it is an error, not the end. */
+static bool is_ready(struct blob_codec *codec, bool packs, struct err *err)
+{
+    if (!codec->piece) codec->piece = malloc(PIECE_BYTES);
+    if (packs && !codec->pack) codec->pack = ZSTD_createCCtx();
+    if (!packs && !codec->unpack) {
+        codec->unpack = ZSTD_createDCtx();
+        if (codec->unpack)
+            ZSTD_DCtx_setParameter(codec->unpack, ZSTD_d_windowLogMax, MAX_WINDOW_LOG);
+    }
+    return (codec->piece && (packs ? codec->pack != NULL : codec->unpack != NULL)) ||
+           err_set(err, ERR_MEMORY, "no memory to %s a page", packs ? "pack" : "unpack");
+}
+
 static bool reserve(struct buf *b, size_t n, struct err *err)
 {
     return buf_try_resize(b, n) ||
            err_set(err, ERR_MEMORY, "no memory for %zu bytes of a page", n);
-}
-
-/* Byte b of element i goes to b * n_elements + i. Elements of two bytes are the common ones; a
- * resumed conversation waits for their way back. Whole vectors of them; returns how many. */
-#ifdef __SSE2__
-static size_t part_pairs(const uint8_t *in, size_t m, uint8_t *low, uint8_t *high)
-{
-    const __m128i mask = _mm_set1_epi16(0xff);
-    size_t i = 0;
-    for (; i + 16 <= m; i += 16) {
-        __m128i a = _mm_loadu_si128((const __m128i *)(in + 2 * i));
-        __m128i b = _mm_loadu_si128((const __m128i *)(in + 2 * i + 16));
-        _mm_storeu_si128((__m128i *)(low + i),
-                         _mm_packus_epi16(_mm_and_si128(a, mask), _mm_and_si128(b, mask)));
-        _mm_storeu_si128((__m128i *)(high + i),
-                         _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8)));
-    }
-    return i;
-}
-
-static size_t join_pairs(const uint8_t *low, const uint8_t *high, size_t m, uint8_t *out)
-{
-    size_t i = 0;
-    for (; i + 16 <= m; i += 16) {
-        __m128i l = _mm_loadu_si128((const __m128i *)(low + i));
-        __m128i h = _mm_loadu_si128((const __m128i *)(high + i));
-        _mm_storeu_si128((__m128i *)(out + 2 * i), _mm_unpacklo_epi8(l, h));
-        _mm_storeu_si128((__m128i *)(out + 2 * i + 16), _mm_unpackhi_epi8(l, h));
-    }
-    return i;
-}
-#else
-static size_t part_pairs(const uint8_t *in, size_t m, uint8_t *low, uint8_t *high)
-{
-    (void)in, (void)m, (void)low, (void)high;
-    return 0;
-}
-
-static size_t join_pairs(const uint8_t *low, const uint8_t *high, size_t m, uint8_t *out)
-{
-    (void)low, (void)high, (void)m, (void)out;
-    return 0;
-}
-#endif
-
-static void shuffle(const uint8_t *restrict in, size_t n, size_t element, uint8_t *restrict out)
-{
-    size_t m = n / element, done = element == 2 ? part_pairs(in, m, out, out + m) : 0;
-    for (size_t b = 0; b < element; b++)
-        for (size_t i = done; i < m; i++)
-            out[b * m + i] = in[i * element + b];
-    memcpy(out + m * element, in + m * element, n - m * element);
-}
-
-static void unshuffle(const uint8_t *restrict in, size_t n, size_t element,
-                      uint8_t *restrict out)
-{
-    size_t m = n / element, done = element == 2 ? join_pairs(in, in + m, m, out) : 0;
-    for (size_t b = 0; b < element; b++)
-        for (size_t i = done; i < m; i++)
-            out[i * element + b] = in[b * m + i];
-    memcpy(out + m * element, in + m * element, n - m * element);
 }
 
 static uint64_t sum_of(const uint8_t *data, size_t n)
@@ -116,27 +73,31 @@ static uint64_t sum_of(const uint8_t *data, size_t n)
     return XXH3_64bits_withSeed(data + BLOB_HEAD_BYTES, n - BLOB_HEAD_BYTES, front);
 }
 
-/* Bytes that are packed between two looks at the flag. */
-enum { PIECE_BYTES = 256 << 10 };
-
-/* Makes one frame of all of `from`, which says its size, at the beginning of *to, which has
- * room for anything; to->pos is its bytes then. ERR_CANCELLED, ERR_MEMORY. */
-static bool pack_frame(ZSTD_CCtx *c, ZSTD_inBuffer from, ZSTD_outBuffer *to, int level,
-                       const atomic_bool *stop, struct err *err)
+/* Makes one frame of the planes of a content, which says its size, at the beginning of *to,
+ * which has room for anything; to->pos is its bytes then. ERR_CANCELLED, ERR_MEMORY. */
+static bool pack_frame(struct blob_codec *codec, const struct blob_content *content,
+                       ZSTD_outBuffer *to, int level, const atomic_bool *stop, struct err *err)
 {
-    const size_t n = from.size;
+    ZSTD_CCtx *c = codec->pack;
+    const struct planes planes = {content->n_bytes, content->element_bytes};
+    const size_t n = content->n_bytes;
     ZSTD_CCtx_reset(c, ZSTD_reset_session_and_parameters);
     ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setPledgedSrcSize(c, n);
-    for (size_t left = 1; left > 0 || from.pos < n;) {
+    for (size_t at = 0, left = 1; left > 0;) {
         if (cancel_is_set(stop)) return err_set(err, ERR_CANCELLED, "cancelled");
-        from.size = n - from.pos < PIECE_BYTES ? n : from.pos + PIECE_BYTES;
-        left =
-            ZSTD_compressStream2(c, to, &from, from.size == n ? ZSTD_e_end : ZSTD_e_continue);
-        /* The output is large enough for anything: only its own memory can be missing. */
-        if (ZSTD_isError(left))
-            return err_set(err, ERR_MEMORY, "a page cannot be packed: %s",
-                           ZSTD_getErrorName(left));
+        ZSTD_inBuffer from = {codec->piece, n - at < PIECE_BYTES ? n - at : PIECE_BYTES, 0};
+        planes_get(&planes, content->data, at, from.size, codec->piece);
+        at += from.size;
+        const ZSTD_EndDirective then = at == n ? ZSTD_e_end : ZSTD_e_continue;
+        do {
+            left = ZSTD_compressStream2(c, to, &from, then);
+            /* There is room for anything: only its own memory can be missing. */
+            if (ZSTD_isError(left))
+                return err_set(err, ERR_MEMORY, "a page cannot be packed: %s",
+                               ZSTD_getErrorName(left));
+        } while (from.pos < from.size);
+        if (at < n) left = 1;
     }
     return true;
 }
@@ -149,19 +110,12 @@ bool blob_pack(struct blob_codec *codec, const struct blob_id *id,
     const unsigned element_bytes = content->element_bytes;
     assert(element_bytes >= 1 && element_bytes <= BLOB_MAX_ELEMENT);
     assert(n_bytes <= BLOB_MAX_BYTES && id->n_ids <= BLOB_MAX_IDS);
-    if (!codec->pack) codec->pack = mem_need(ZSTD_createCCtx());
-    const void *planes = content->data; /* of single bytes there is one */
-    if (element_bytes > 1) {
-        if (!reserve(&codec->shuffled, n_bytes, err)) return false;
-        shuffle(planes, n_bytes, element_bytes, (uint8_t *)codec->shuffled.data);
-        planes = codec->shuffled.data;
-    }
+    if (!is_ready(codec, true, err)) return false;
     size_t ids_bytes = id->n_ids * sizeof *id->ids, front = BLOB_HEAD_BYTES + ids_bytes;
     size_t bound = ZSTD_compressBound(n_bytes);
     if (!reserve(out, front + bound, err)) return false;
     ZSTD_outBuffer frame = {out->data + front, bound, 0};
-    if (!pack_frame(codec->pack, (ZSTD_inBuffer){planes, n_bytes, 0}, &frame, level, stop, err))
-        return false;
+    if (!pack_frame(codec, content, &frame, level, stop, err)) return false;
 
     char *p = out->data;
     memcpy(p, magic, sizeof magic);
@@ -222,6 +176,28 @@ static bool is_wanted(const struct blob_head *head, const uint8_t *ids,
     return true;
 }
 
+/* Unpacks a frame of n_packed bytes, which has to fill raw exactly, as it comes: piece by piece
+ * to where its bytes belong. raw may be NULL. ERR_FORMAT, ERR_MEMORY. */
+static bool unpack_frame(struct blob_codec *codec, const uint8_t *frame, size_t n_packed,
+                         const struct planes *planes, uint8_t *raw, struct err *err)
+{
+    ZSTD_inBuffer from = {frame, n_packed, 0};
+    size_t at = 0;
+    ZSTD_DCtx_reset(codec->unpack, ZSTD_reset_session_only);
+    for (size_t left = 1; left > 0;) {
+        ZSTD_outBuffer to = {codec->piece, PIECE_BYTES, 0};
+        left = ZSTD_decompressStream(codec->unpack, &to, &from);
+        if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+            return err_set(err, ERR_MEMORY, "no memory to unpack a page");
+        const bool goes_on = !ZSTD_isError(left) && (to.pos > 0 || from.pos < from.size);
+        if ((left > 0 && !goes_on) || to.pos > planes->n_bytes - at) break;
+        if (raw) planes_put(planes, raw, at, to.pos, codec->piece);
+        at += to.pos;
+        if (left == 0 && at == planes->n_bytes && from.pos == from.size) return true;
+    }
+    return err_set(err, ERR_FORMAT, "its frame does not unpack");
+}
+
 bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
                  const struct blob_id *id, void *raw, size_t n_raw, struct err *err)
 {
@@ -234,18 +210,10 @@ bool blob_unpack(struct blob_codec *codec, const void *data, size_t n_bytes,
     /* What the checksum covers was written so, but perhaps not by us: the frame must say the
      * size itself before memory is taken for it, and fill it exactly. */
     const uint8_t *frame = p + BLOB_HEAD_BYTES + (size_t)head.n_ids * 4;
-    size_t packed = (size_t)head.packed_bytes, size = (size_t)head.raw_bytes;
+    const size_t packed = (size_t)head.packed_bytes;
     if (ZSTD_getFrameContentSize(frame, packed) != head.raw_bytes)
         return err_set(err, ERR_FORMAT, "its frame is of another size");
-    if (!codec->unpack) codec->unpack = mem_need(ZSTD_createDCtx());
-    void *planes = raw;
-    if (!raw || head.element_bytes > 1) {
-        if (!reserve(&codec->shuffled, size, err)) return false;
-        planes = codec->shuffled.data;
-    }
-    size_t got = ZSTD_decompressDCtx(codec->unpack, planes, size, frame, packed);
-    if (ZSTD_isError(got) || got != size)
-        return err_set(err, ERR_FORMAT, "its frame does not unpack");
-    if (raw && planes != raw) unshuffle(planes, size, head.element_bytes, raw);
-    return true;
+    if (!is_ready(codec, false, err)) return false;
+    const struct planes planes = {(size_t)head.raw_bytes, head.element_bytes};
+    return unpack_frame(codec, frame, packed, &planes, raw, err);
 }

@@ -135,5 +135,7 @@ size_t reader_get_row(struct reader *r, const struct reader_row *row)
     while (n > 1)
         pthread_join(tasks[--n].thread, NULL);
     pthread_mutex_destroy(&run.lock);
+    for (size_t i = 0; i < MAX_THREADS; i++)
+        buf_free(&r->hands[i].file);
     return atomic_load(&run.missing);
 }

@@ -274,8 +274,10 @@ static void *writer_main(void *arg)
         if (s->has_spare && !s->first && !s->is_busy) {
             if (wait_ms(&s->changed, &s->lock, SPARE_MS)) continue;
             rooms_clear(&s->rooms);
+            buf_free(&hand.packed);
             s->has_spare = false;
         } else if (!s->first || s->hurry || s->is_busy) {
+            if (s->hurry) buf_free(&hand.packed); /* those who hurry have theirs */
             pthread_cond_wait(&s->changed, &s->lock);
         } else {
             atomic_store(&s->give_back, false);
