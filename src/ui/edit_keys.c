@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <readline/readline.h>
@@ -19,6 +18,7 @@
 #include "ui/edit_place.h"
 #include "ui/editor.h"
 #include "ui/input.h"
+#include "ui/key_bytes.h"
 #include "ui/paste.h"
 #include "ui/signals.h"
 #include "ui/tty.h"
@@ -26,16 +26,10 @@
 
 static const struct edit_keys_terminal *terminal;
 static bool pasted_at_zero; /* the beginning of the line was pasted */
-/* What was read already, to be read as keys: what came behind the end of a paste. */
-static struct buf behind;
-static size_t behind_at;
-/* Bytes typed before the terminal was ours: their Return had become a line feed. */
-static int n_cooked;
-static int last_key;       /* as readline got it */
-static double last_key_ms; /* … and when */
-static double gap_ms;      /* between a [ and the key behind it, when one has come */
-static bool skips;         /* a sequence is skipped: a key that is late is none of it */
-static bool is_gone;       /* the terminal is: it has come to its end */
+static int last_key;        /* as readline got it */
+static double last_key_ms;  /* … and when */
+static double gap_ms;       /* between a [ and the key behind it, when one has come */
+static bool skips;          /* a sequence is skipped: a key that is late is none of it */
 
 static int insert_line_break(int count, int key)
 {
@@ -111,7 +105,7 @@ enum { PASTE_IN_LINE = 8192, PASTE_MAX = 64 << 20, PASTE_REST_MS = 2000 };
 static void take_pasted(struct paste *p, const char *s, size_t n)
 {
     const size_t used = paste_take(p, s, n);
-    buf_append(&behind, s + used, n - used);
+    key_bytes_put_last(s + used, n - used);
 }
 
 /* Waits for more of a paste; false: there is none. Silence alone does not end it, for what
@@ -141,11 +135,9 @@ static bool more_is_pasted(bool *is_silent)
  */
 static void read_paste(struct paste *p)
 {
-    struct buf before = behind;
-    const size_t at = behind_at;
-    behind = (struct buf){0};
-    behind_at = 0;
-    take_pasted(p, buf_str(&before) + at, before.len - at);
+    struct buf before = {0};
+    key_bytes_take(&before);
+    take_pasted(p, buf_str(&before), before.len);
     buf_free(&before);
     bool is_silent = false;
     while (!p->is_over && more_is_pasted(&is_silent)) {
@@ -277,8 +269,7 @@ static int a_key_waits(void)
 {
     const char *ms = rl_variable_value("keyseq-timeout");
     bool in_sequence = last_key == '\033' || RL_ISSTATE(RL_STATE_MULTIKEY);
-    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-    return behind_at < behind.len || poll(&in, 1, in_sequence && ms ? atoi(ms) : 0) > 0;
+    return key_bytes_come(in_sequence && ms ? atoi(ms) : 0);
 }
 
 /* Whether keys follow an escape is no question in a search: readline 8.2 would put the escape
@@ -289,109 +280,6 @@ static void answer_for_escape(void)
     rl_input_available_hook = RL_ISSTATE(RL_STATE_ISEARCH) ? no_key_waits : a_key_waits;
 }
 
-static char as_typed(char c)
-{
-    if (n_cooked == 0) return c;
-    n_cooked--;
-    return c == '\n' ? '\r' : c;
-}
-
-/* 1, 0 at the end, -1 if nothing was there after all. */
-static int read_terminal(int fd, char *c)
-{
-    ssize_t n = read(fd, c, 1);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
-    if (n > 0) *c = as_typed(*c);
-    is_gone = n <= 0;
-    return n > 0;
-}
-
-bool edit_keys_gone(void)
-{
-    return is_gone;
-}
-
-/* What a terminal sends at once may come in pieces. */
-enum { BURST_MS = 5 };
-
-/* Reads what comes within timeout_ms behind what was read already, at most so many bytes;
- * false if nothing does. */
-static bool look_ahead(int timeout_ms, size_t most)
-{
-    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-    char bytes[64];
-    if (most > sizeof bytes) most = sizeof bytes;
-    ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read(in.fd, bytes, most) : 0;
-    if (behind_at == behind.len) {
-        buf_clear(&behind);
-        behind_at = 0;
-    }
-    for (ssize_t i = 0; i < n; i++)
-        buf_putc(&behind, as_typed(bytes[i]));
-    return n > 0;
-}
-
-void edit_keys_take_ahead(void)
-{
-    enum { MANY = 2048 };
-    int n;
-    while (rl_instream && behind.len < PASTE_MAX &&
-           ioctl(fileno(rl_instream), FIONREAD, &n) == 0 && n >= MANY)
-        if (!look_ahead(0, SIZE_MAX)) return;
-}
-
-/* Bytes that come next, as many as are `keys` again and again. */
-static size_t repeated(const char *keys, size_t n_keys)
-{
-    size_t n = behind.len - behind_at, i = 0;
-    while (i < n && behind.data[behind_at + i] == keys[i % n_keys])
-        i++;
-    return i;
-}
-
-size_t edit_keys_burst(const char *keys, size_t least)
-{
-    size_t n_keys = strlen(keys), n;
-    if (behind_at == behind.len) look_ahead(0, SIZE_MAX);
-    while ((n = repeated(keys, n_keys)) > 0 && n == behind.len - behind_at)
-        if (!look_ahead(BURST_MS, SIZE_MAX)) break;
-    if (n < least * n_keys) return 0;
-    behind_at += n - n % n_keys;
-    return n / n_keys;
-}
-
-/* To be read as keys before all else. */
-static void put_first(const char *s, size_t n)
-{
-    struct buf rest = behind;
-    behind = (struct buf){0};
-    buf_append(&behind, s, n);
-    buf_append(&behind, buf_str(&rest) + behind_at, rest.len - behind_at);
-    behind_at = 0;
-    buf_free(&rest);
-}
-
-int edit_keys_byte(int timeout_ms, char *c)
-{
-    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-    if (behind_at < behind.len) {
-        *c = behind.data[behind_at++];
-        return 1;
-    }
-    int ready = poll(&in, 1, timeout_ms);
-    while (ready < 0 && errno == EINTR && !signals_leaving())
-        ready = poll(&in, 1, timeout_ms);
-    return ready > 0 ? read_terminal(in.fd, c) : ready < 0 ? 0 : -1;
-}
-
-void edit_keys_unread(char c)
-{
-    if (behind_at == 0)
-        put_first(&c, 1);
-    else
-        behind.data[--behind_at] = c;
-}
-
 /* Readline's own: the next key of a macro, 0 behind the last. */
 extern int _rl_next_macro_key(void);
 
@@ -400,7 +288,7 @@ void edit_keys_put_macro_off(void)
     struct buf keys = {0};
     for (int key; RL_ISSTATE(RL_STATE_MACROINPUT) && (key = _rl_next_macro_key()) != 0;)
         buf_putc(&keys, (char)key);
-    if (keys.len > 0) put_first(keys.data, keys.len);
+    key_bytes_put_first(buf_str(&keys), keys.len);
     buf_free(&keys);
 }
 
@@ -408,15 +296,15 @@ void edit_keys_put_macro_off(void)
  * at a question), so signals are looked after here, too. */
 static int wait_for_key(FILE *in)
 {
-    if (behind_at < behind.len) return (unsigned char)behind.data[behind_at++];
+    char c;
+    if (key_bytes_n() > 0 && key_bytes_next(0, &c) > 0) return (unsigned char)c;
     for (;;) {
         struct pollfd fds[2] = {{.fd = fileno(in), .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN}};
         if (poll(fds, 2, -1) < 0 && errno != EINTR) return EOF;
         if (signals_leaving()) return EOF;
         if (fds[0].revents) {
-            char c;
-            int got = read_terminal(fileno(in), &c);
+            const int got = key_bytes_read(&c);
             if (got < 0) continue;
             return got > 0 ? (unsigned char)c : EOF;
         }
@@ -431,21 +319,10 @@ static int wait_for_key(FILE *in)
     }
 }
 
-static bool comes_within(int timeout_ms)
-{
-    struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
-    int n;
-    if (behind_at < behind.len) return true;
-    do /* A signal, say of a window that changes, tells nothing of keys. */
-        n = poll(&in, 1, timeout_ms);
-    while (n < 0 && errno == EINTR);
-    return n > 0;
-}
-
 static int read_key(FILE *in)
 {
     answer_for_escape();
-    if (skips && !comes_within(SEQUENCE_MS)) return EOF;
+    if (skips && !key_bytes_come(SEQUENCE_MS)) return EOF;
     const int key = wait_for_key(in);
     const double now = clock_ms();
     if (last_key == '[') gap_ms = now - last_key_ms;
@@ -457,19 +334,18 @@ static int read_key(FILE *in)
 /* ---- a key ---- */
 
 static const char paste_mark[] = "\033[200~";
+enum { N_MARK = sizeof paste_mark - 1 };
 
 /* Whether a paste comes next. What is typed behind other keys stays in the terminal: an editor
  * may be started by them. */
 static bool paste_waits(void)
 {
-    const size_t n_mark = sizeof paste_mark - 1;
-    if (behind_at == behind.len && !look_ahead(0, 1)) return false;
-    for (;;) {
-        const size_t have = behind.len - behind_at, n = have < n_mark ? have : n_mark;
-        if (memcmp(behind.data + behind_at, paste_mark, n) != 0) return false;
-        if (n == n_mark) return true;
-        if (!look_ahead(SEQUENCE_MS, n_mark - n)) return false;
+    if (key_bytes_n() == 0 && !key_bytes_look(0, 1)) return false;
+    for (size_t i = 0; i < N_MARK; i++) {
+        if (i == key_bytes_n() && !key_bytes_look(SEQUENCE_MS, N_MARK - i)) return false;
+        if (key_bytes_at(i) != paste_mark[i]) return false;
     }
+    return true;
 }
 
 static void read_char(void)
@@ -529,10 +405,10 @@ enum { TWICE_MS = 500 };
 static bool take_escape_again(void)
 {
     if (!RL_ISSTATE(RL_STATE_MULTIKEY) || last_key != '\033') return false;
-    if (behind_at == behind.len || behind.data[behind_at] != '\033') return false;
+    if (key_bytes_n() == 0 || key_bytes_at(0) != '\033') return false;
     const double now = clock_ms();
     if (now - last_key_ms <= TWICE_MS) return false;
-    behind_at++;
+    key_bytes_skip(1);
     last_key_ms = now;
     return true;
 }
@@ -550,7 +426,8 @@ static char end_of_search(void)
 /* Whether what was read begins with a key of two bytes or more that does something. */
 static bool is_longer_key(void)
 {
-    const char keys[] = {behind.data[behind_at], buf_str(&behind)[behind_at + 1], '\0'};
+    if (key_bytes_n() < 2) return false;
+    const char keys[] = {key_bytes_at(0), key_bytes_at(1), '\0'};
     return keys[1] && rl_function_of_keyseq(keys, rl_get_keymap(), NULL);
 }
 
@@ -559,8 +436,8 @@ static bool is_longer_key(void)
  * that begins none is no more than the end. */
 static void end_search_at_key(void)
 {
-    if (!RL_ISSTATE(RL_STATE_ISEARCH) || behind_at == behind.len) return;
-    const char first = behind.data[behind_at], end = end_of_search();
+    if (!RL_ISSTATE(RL_STATE_ISEARCH) || key_bytes_n() == 0) return;
+    const char first = key_bytes_at(0), end = end_of_search();
     if (rl_get_keymap()[(unsigned char)first].type != ISKMAP) return;
     if (first == end && !is_longer_key()) return;
     answer_for_escape();
@@ -575,7 +452,7 @@ void edit_keys_next(void)
         if (!take_escape_again()) read_char();
         return;
     }
-    behind_at += sizeof paste_mark - 1;
+    key_bytes_skip(N_MARK);
     edit_keys_paste();
 }
 
@@ -604,16 +481,6 @@ void edit_keys_give_up(void)
     rl_callback_read_char();
     /* Where the next line has begun in vi mode, readline has put its own. */
     if (rl_get_keymap() == return_map()) rl_set_keymap(map);
-}
-
-bool edit_keys_ready(void)
-{
-    return comes_within(0);
-}
-
-void edit_keys_take_cooked(void)
-{
-    n_cooked += tty_take_cooked();
 }
 
 bool edit_keys_pasted(void)

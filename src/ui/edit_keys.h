@@ -1,5 +1,5 @@
-/* Readline's keys, the same at the line prompt and in the full-screen view: where bytes come
- * from, and what hearth binds besides readline's own.
+/* Readline's keys, the same at the line prompt and in the full-screen view: what hearth binds
+ * besides readline's own. Their bytes come from key_bytes.h.
  *
  * Readline is one per process, and so is this. The user's inputrc wins over the bindings made
  * here. Knows no prompt and no screen. Main thread. */
@@ -34,33 +34,10 @@ void edit_keys_next(void);
 /* The same of a paste whose first mark was read elsewhere. */
 void edit_keys_paste(void);
 
-/* Whether there are keys that can be read now: on the terminal, or read already. */
-bool edit_keys_ready(void);
-/* While nobody reads keys: takes what was typed ahead, to be read as keys later, where it is so
- * much that the terminal may soon hold no more. Linux keeps 4 KiB, and what comes behind them,
- * Ctrl-C too, waits. */
-void edit_keys_take_ahead(void);
-/* Whether the terminal is gone: there was nothing to read, nor will there be. Readline may take
- * that for a key and ask again for ever: with a half-typed line it makes a line feed of it. */
-bool edit_keys_gone(void);
-
-/* The same bytes where readline does not read them: 1; 0 if the terminal is gone; -1 if none
- * comes within timeout_ms. */
-int edit_keys_byte(int timeout_ms, char *c);
-/* Puts a byte back, to be read next. */
-void edit_keys_unread(char c);
 /* Once a line has ended: takes what is left of a keyboard macro that is being played from
  * readline and puts it before the keys to be read next. Whoever removes readline's handler then
  * calls this, for readline would play the rest into a line that nobody gets. */
 void edit_keys_put_macro_off(void);
-
-/* How often these keys come next, one behind the other and all there already; they are taken
- * then. 0, and nothing is taken, for fewer than `least`. */
-size_t edit_keys_burst(const char *keys, size_t least);
-
-/* Bytes that were typed before the terminal was ours are told apart from now on, as in them
- * Return has become a line feed. To be called after every tty_quiet or tty_echo. */
-void edit_keys_take_cooked(void);
 
 /* Whether the beginning of the line was pasted; a new line begins with false. */
 bool edit_keys_pasted(void);

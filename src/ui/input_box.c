@@ -12,6 +12,7 @@
 #include "chat/chat.h"
 #include "ui/charset.h"
 #include "ui/complete.h"
+#include "ui/key_bytes.h"
 #include "ui/keys.h"
 
 static const char prompt[] = "> ";
@@ -167,7 +168,7 @@ void input_open(const struct chat *chat, const struct input_hooks *h)
     rl_initialize();
     take_back(ACTION_TOP, rl_beg_of_line);
     take_back(ACTION_BOTTOM, rl_end_of_line);
-    edit_keys_take_cooked();
+    key_bytes_take_cooked();
     edit_keys_new_line();
     rl_callback_handler_install(prompt, on_line);
 }
@@ -196,7 +197,7 @@ static bool is_wheel(const char *key, enum action action)
     const char *keys;
     size_t rows = 0;
     for (size_t i = 0; rows == 0 && (keys = key_sequence(key, strlen(key), i)); i++)
-        rows = edit_keys_burst(keys, WHEEL);
+        rows = key_bytes_burst(keys, WHEEL);
     for (size_t i = 0; i < rows; i++)
         hooks->act(action);
     return rows > 0;
@@ -218,7 +219,7 @@ void input_paste(void)
 
 bool input_take_end(void)
 {
-    const bool is_end = at_end || edit_keys_gone();
+    const bool is_end = at_end || key_bytes_gone();
     at_end = false;
     return is_end;
 }

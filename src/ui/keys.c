@@ -11,7 +11,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "ui/charset.h"
-#include "ui/edit_keys.h"
+#include "ui/key_bytes.h"
 
 enum { MAX_SEQUENCES = 4 };
 /* After Esc the rest of a sequence is there at once; even over a slow line it is after this. */
@@ -84,16 +84,16 @@ static void read_sequence(char name[KEY_NAME_MAX])
     char s[32] = "\033", c;
     size_t n = 1;
     bool over = false;
-    while (!over && edit_keys_byte(ESC_MS, &c) > 0) {
+    while (!over && key_bytes_next(ESC_MS, &c) > 0) {
         if (!belongs(n, c)) {
-            edit_keys_unread(c);
+            key_bytes_put_first(&c, 1);
             break;
         }
         over = is_over(s, n, c);
         if (n < sizeof s - 1) s[n++] = c;
     }
     s[n] = '\0';
-    if (n == 2) edit_keys_unread(s[1]);
+    if (n == 2) key_bytes_put_first(&s[1], 1);
     const char *known = n <= 2 ? "Esc" : name_of(s);
     snprintf(name, KEY_NAME_MAX, "%s", known ? known : "");
 }
@@ -104,10 +104,10 @@ static void read_char(char first, char name[KEY_NAME_MAX])
     char s[MB_LEN_MAX] = {first};
     size_t n = 1;
     int len = charset_char(s, n);
-    while (len < 0 && n < sizeof s && edit_keys_byte(ESC_MS, &s[n]) > 0) {
+    while (len < 0 && n < sizeof s && key_bytes_next(ESC_MS, &s[n]) > 0) {
         len = charset_char(s, n + 1);
         if (len == 0)
-            edit_keys_unread(s[n]);
+            key_bytes_put_first(&s[n], 1);
         else
             n++;
     }
@@ -123,7 +123,7 @@ static void read_char(char first, char name[KEY_NAME_MAX])
 bool keys_read(char name[KEY_NAME_MAX])
 {
     char c;
-    int got = edit_keys_byte(0, &c);
+    int got = key_bytes_next(0, &c);
     name[0] = '\0';
     if (got <= 0) return got < 0;
     unsigned u = (unsigned char)c;

@@ -10,7 +10,7 @@
 
 enum { KEY_NAME_MAX = 16 };
 
-/* Reads one key where readline would (ui/edit_keys.h) and names it; "" for one without a name,
+/* Reads one key where readline would (ui/key_bytes.h) and names it; "" for one without a name,
  * and if there is none; "Paste" for the beginning of pasted text. False: the terminal is gone.
  */
 bool keys_read(char name[KEY_NAME_MAX]);

@@ -24,6 +24,7 @@
 #include "ui/exit_status.h"
 #include "ui/given.h"
 #include "ui/history.h"
+#include "ui/key_bytes.h"
 #include "ui/output.h"
 #include "ui/progress.h"
 #include "ui/prompt.h"
@@ -384,7 +385,7 @@ static void wait_until_idle(struct line *l, int max_ms)
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
         const int due = progress_due_ms(&l->progress);
         poll(fds, 2, due >= 0 && (left < 0 || due < left) ? due : left);
-        edit_keys_take_ahead();
+        key_bytes_take_ahead();
         on_signals(l);
         /* However it ended, nothing tells of progress any more. */
         if (!is_at_work(chat_step(l->chat, 0))) progress_end(&l->progress);
@@ -494,7 +495,7 @@ static bool ask(struct line *l, struct prompt_line *line)
         struct pollfd fds[3] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                 {.fd = signals_fd(), .events = POLLIN},
                                 {.fd = chat_fd(l->chat), .events = POLLIN}};
-        int wait_ms = edit_keys_ready() ? 0 : rests || loading ? -1 : CHAT_REST_MS;
+        int wait_ms = key_bytes_come(0) ? 0 : rests || loading ? -1 : CHAT_REST_MS;
         if (poll(fds, 3, wait_ms) == 0 && wait_ms != 0) {
             rests = true;
             warm(l);
@@ -503,7 +504,7 @@ static bool ask(struct line *l, struct prompt_line *line)
         if (fds[0].revents || fds[1].revents) rests = false;
         if (!loading) chat_step(l->chat, 0);
         /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
-        while (got == PROMPT_MORE && !signals_leaving() && edit_keys_ready())
+        while (got == PROMPT_MORE && !signals_leaving() && key_bytes_come(0))
             got = prompt_keys(line);
         if (got == PROMPT_MORE) on_signals(l);
         if (got == PROMPT_MORE && loading) load_on(l);

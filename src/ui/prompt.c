@@ -11,6 +11,7 @@
 #include "chat/chat.h"
 #include "ui/charset.h"
 #include "ui/edit_keys.h"
+#include "ui/key_bytes.h"
 #include "ui/tty.h"
 #include "ui/wrap.h"
 
@@ -58,7 +59,7 @@ enum prompt_got prompt_keys(struct prompt_line *line)
     got_line = line;
     edit_keys_next();
     if (shown) edit_keys_handled();
-    if (shown && edit_keys_gone()) on_line(NULL);
+    if (shown && key_bytes_gone()) on_line(NULL);
     return got;
 }
 
@@ -170,7 +171,7 @@ void prompt_show(const char *marker)
     marks = false; /* readline's from here */
     tty_say_goodbye("", 0);
     tty_echo();
-    edit_keys_take_cooked();
+    key_bytes_take_cooked();
     rl_callback_handler_install(marker_shown, on_line);
 }
 
@@ -340,7 +341,7 @@ void prompt_resume(void)
         return;
     }
     tty_echo();
-    edit_keys_take_cooked();
+    key_bytes_take_cooked();
     rl_prep_terminal(1);
     rl_reset_screen_size();
     rl_on_new_line();

@@ -19,6 +19,7 @@
 #include "ui/given.h"
 #include "ui/history.h"
 #include "ui/input_box.h"
+#include "ui/key_bytes.h"
 #include "ui/screen.h"
 #include "ui/signals.h"
 #include "ui/status.h"
@@ -44,7 +45,7 @@ static void pause_screen(void)
 static void resume_screen(void)
 {
     tty_return();
-    edit_keys_take_cooked();
+    key_bytes_take_cooked();
     screen_resume();
     the_tui->frame.is_due = the_tui->frame.is_whole = true;
 }
@@ -337,7 +338,7 @@ static void act(enum action action)
 /* Ctrl-D: what was sent before it comes before it, unless it is said twice. */
 static void leave(struct tui *t)
 {
-    if (t->leaves || edit_keys_gone() || input_n_waiting() == 0) t->status = EXIT_DONE;
+    if (t->leaves || key_bytes_gone() || input_n_waiting() == 0) t->status = EXIT_DONE;
     t->leaves = true;
     t->notice = "leaves after what waits; Ctrl-D again leaves now";
 }
@@ -353,7 +354,7 @@ static void leave_once_done(struct tui *t)
 static void handle_keys(struct tui *t)
 {
     /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
-    while (t->status < 0 && !signals_leaving() && edit_keys_ready()) {
+    while (t->status < 0 && !signals_leaving() && key_bytes_come(0)) {
         t->notice = NULL;
         t->was_refused = false;
         t->frame.is_due = true;
