@@ -169,10 +169,12 @@ struct runner_options {
     int n_threads;
     enum kv_type kv_type;
     uint32_t n_ctx, batch;
-    bool poison;        /* pages begin full of NaN */
-    bool vulkan;        /* on the first Vulkan device instead, software ones included */
-    size_t piece_tiles; /* of vulkan_choice */
-    bool least, wide;   /* too */
+    bool poison;         /* pages begin full of NaN */
+    bool vulkan;         /* on the first Vulkan device instead, software ones included */
+    size_t piece_tiles;  /* of vulkan_choice */
+    bool least, wide;    /* too */
+    const char *adapter; /* NULL: none */
+    float strength;      /* of it */
     /* The layers before this one on the CPU, only the others as above (0: the embedding alone).
      * The next that can be cut is taken. */
     bool is_split;
@@ -207,7 +209,8 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
 {
     struct err err = {0};
     *r = (struct runner){.o = o};
-    r->g = gguf_open(path, &err);
+    struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};
+    r->g = adapter_open(path, o.adapter, o.strength, &params.adapter, &err);
     if (!r->g) fail_msg("%s", err.msg);
     r->be = o.vulkan
                 ? vulkan_backend_open(&(struct vulkan_choice){.piece_tiles = o.piece_tiles,
@@ -216,7 +219,6 @@ static inline void runner_open(struct runner *r, const char *path, struct runner
                                       &err)
                 : cpu_open(&(struct cpu_options){.n_threads = o.n_threads, .isa = o.isa}, &err);
     if (!r->be) fail_msg("%s", err.msg);
-    const struct model_params params = {.kv_type = o.kv_type, .n_ctx = o.n_ctx};
     if (o.is_split && !model_outline(r->g, &params, runner_split, r, &err))
         fail_msg("%s", err.msg);
     r->m = model_open(r->g, r->be, &params, NULL, NULL, &err);

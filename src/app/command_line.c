@@ -140,6 +140,8 @@ struct engine_config command_line_engine(const struct options *o)
 {
     return (struct engine_config){
         .model_path = o->model,
+        .adapter_path = o->lora,
+        .adapter_scale = o->lora_scale,
         .device = o->gpu_layers == 0 ? "cpu" : o->device,
         .gpu_layers = o->gpu_layers > 0 ? (uint32_t)o->gpu_layers : 0,
         .wants_layers = option_given(o, OPT_GPU_LAYERS),

@@ -187,6 +187,9 @@ static void put_model(struct chat *c, struct buf *out)
     const struct engine_info *info = engine_info(c->engine);
     buf_printf(out, "%-12s %s (%s)\n", "model", info->name, info->family);
     if (c->options->model) buf_printf(out, "%-12s %s\n", "file", c->options->model);
+    if (c->config.adapter_path)
+        buf_printf(out, "%-12s %s, of which %g counts\n", "adapter", c->config.adapter_path,
+                   (double)c->config.adapter_scale);
     buf_printf(out, "%-12s %s\n", "device", info->device);
     buf_printf(out, "%-12s %u tokens (the model's own: %u), KV %s\n", "context",
                (unsigned)info->n_ctx, (unsigned)info->n_ctx_model, info->kv_type);

@@ -18,6 +18,23 @@ static const struct option_row table[N_OPTIONS] = {
                    .at = AT(model),
                    .arg = "FILE",
                    .help = "the model, a GGUF file or a name that hearth models lists"},
+    [OPT_LORA] = {.name = "lora",
+                  .type = OPTION_PATH,
+                  .group = GROUP_MODEL,
+                  .flags = OPTION_ENGINE,
+                  .at = AT(lora),
+                  .arg = "FILE",
+                  .help = "a LoRA adapter of the model, a GGUF file"},
+    [OPT_LORA_SCALE] = {.name = "lora-scale",
+                        .type = OPTION_FLOAT,
+                        .group = GROUP_MODEL,
+                        .flags = OPTION_ENGINE,
+                        .at = AT(lora_scale),
+                        .arg = "X",
+                        .min = -100,
+                        .max = 100,
+                        .preset = "1",
+                        .help = "how much of the adapter counts"},
     [OPT_DRAFT] = {.name = "draft",
                    .type = OPTION_DRAFT,
                    .group = GROUP_MODEL,
@@ -540,7 +557,8 @@ const char *option_foreign_advice(const char *name)
                               "the model the text as it stands",
                       kv_type[] = "--kv-type is the type of keys and of values",
                       system[] = "--system @FILE reads it from a file",
-                      attention[] = "there is one way to attend, and nothing to switch";
+                      attention[] = "there is one way to attend, and nothing to switch",
+                      adapter[] = "--lora FILE names the adapter, --lora-scale how much counts";
     static const struct {
         const char *name, *advice;
     } names[] = {
@@ -549,7 +567,7 @@ const char *option_foreign_advice(const char *name)
         {"single-turn", answers},  {"no-cnv", raw},           {"no-conversation", raw},
         {"ctk", kv_type},          {"ctv", kv_type},          {"cache-type-k", kv_type},
         {"cache-type-v", kv_type}, {"sysf", system},          {"system-prompt-file", system},
-        {"fa", attention},         {"flash-attn", attention},
+        {"fa", attention},         {"flash-attn", attention}, {"lora-scaled", adapter},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) return names[i].advice;

@@ -18,6 +18,8 @@
 
 enum option_id {
     OPT_MODEL,
+    OPT_LORA,
+    OPT_LORA_SCALE,
     OPT_DRAFT,
     OPT_TEMPLATE,
     OPT_DEVICE,
@@ -122,7 +124,8 @@ struct option_biases {
 
 /* Plain values. Strings are NULL when not given, unless said otherwise. */
 struct options {
-    const char *model, *draft, *template_path;
+    const char *model, *lora, *draft, *template_path;
+    float lora_scale;   /* how much of the adapter counts */
     const char *device; /* "auto", "cpu", "vulkan", "vulkan:1"; never NULL */
     int gpu_layers;     /* -1: all */
     bool allow_inexact;

@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/machine.h"
 #include "gguf/gguf.h"
+#include "model/adapter.h"
 #include "text/tokenizer.h"
 
 bool check_vocab(const struct tokenizer *tok, const char *path, size_t n_vocab, struct err *err)
@@ -29,7 +30,8 @@ bool engine_check(const struct engine_config *config, char **chat_template, stru
     struct tokenizer *tok = NULL;
     size_t n_vocab = 0;
     const char *kept;
-    struct gguf *g = gguf_open(config->model_path, err);
+    struct gguf *g = adapter_open(config->model_path, config->adapter_path,
+                                  config->adapter_scale, &params.adapter, err);
     bool ok = g && machine_kv_type(config->kv_type, &params.kv_type, &kept, err) &&
               model_outline(g, &params, take_vocab, &n_vocab, err) &&
               (tok = tokenizer_open(g, NULL, err)) &&

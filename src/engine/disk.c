@@ -72,10 +72,12 @@ static bool has_pages(const struct disk *d)
 /* Everything in the program that may differ between two runs with the same files: rope scaling
  * follows --ctx, and the layout of a page its type and, in another hearth, its groups of keys.
  */
-static struct key options_key(const struct program *p, const char *inexact)
+static struct key options_key(const struct program *p, const struct disk_config *config)
 {
     struct buf all = {0};
-    if (inexact) buf_puts(&all, inexact);
+    const float scale = config->adapter_scale;
+    if (config->inexact) buf_puts(&all, config->inexact);
+    if (scale != 0) buf_append(&all, &scale, sizeof scale);
     for (size_t i = 0; i < p->n_ropes; i++) {
         const struct rope *rope = &p->ropes[i];
         const uint64_t numbers[2] = {rope->pairs, rope->n_rot};
@@ -115,7 +117,7 @@ struct disk *disk_new(const struct disk_config *config, struct backend *be,
     buf_free(&path);
     d->be = be;
     d->program = program;
-    d->fingerprint.options = options_key(program, config->inexact);
+    d->fingerprint.options = options_key(program, config);
     d->fingerprint.numerics = NUMERICS_VERSION;
     d->fingerprint.kv_type = program->n_kv > 0 ? program->kv[0].type : 0;
     d->logits_bytes = program->n_vocab * sizeof(float);

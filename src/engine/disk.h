@@ -26,6 +26,7 @@ struct disk_config {
     const char *dir;     /* hearth's folder in the user's cache */
     uint64_t cap_bytes;  /* of all pages on disk */
     const char *name;    /* of the model, for the eyes */
+    float adapter_scale; /* of the model's adapter; 0: it has none */
     const char *inexact; /* the device whose bits are not the CPU's: its pages are its own;
                             NULL: they are */
 };

@@ -139,7 +139,7 @@ static bool load(struct engine *e, struct err *err)
     e->generator = generator_new();
     start_speculation(e);
     e->machine.load_ms = clock_ms() - start;
-    known_fill(&e->known, &e->machine, e->tok, e->config.model_path);
+    known_fill(&e->known, &e->machine, e->tok, &e->config);
     e->known.info.device = keep_device(e, 0);
     e->changed = e->known.info;
     return true;

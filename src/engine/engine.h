@@ -21,14 +21,16 @@ struct grammar;
 
 struct engine_config {
     const char *model_path;
-    const char *device;  /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
-    uint32_t gpu_layers; /* the last layers that a device takes; 0: as many as fit */
-    bool wants_layers;   /* somebody asked for some: "auto" does not leave a slow device */
-    const char *cpu;     /* the instruction set, as "avx2"; NULL: the best there is */
-    bool allow_inexact;  /* a device that has not the CPU's bits is used all the same */
-    const char *kv_type; /* "f32", "f16" (or NULL), "q8_0", "q4_0" */
-    int n_threads;       /* 0: one per core */
-    uint32_t n_ctx;      /* limit in tokens; 0: the model's own, as far as memory allows */
+    const char *adapter_path; /* a LoRA adapter of the model; NULL: none */
+    float adapter_scale;      /* how much of it counts, 1: all */
+    const char *device;       /* "auto" (or NULL), "cpu", "vulkan", "vulkan:N" */
+    uint32_t gpu_layers;      /* the last layers that a device takes; 0: as many as fit */
+    bool wants_layers;        /* somebody asked for some: "auto" does not leave a slow device */
+    const char *cpu;          /* the instruction set, as "avx2"; NULL: the best there is */
+    bool allow_inexact;       /* a device that has not the CPU's bits is used all the same */
+    const char *kv_type;      /* "f32", "f16" (or NULL), "q8_0", "q4_0" */
+    int n_threads;            /* 0: one per core */
+    uint32_t n_ctx;           /* limit in tokens; 0: the model's own, as far as memory allows */
     /* Another model that guesses tokens for this one (NULL: none), and whether what followed
      * the same tokens before is guessed. Neither changes a reply. */
     const char *draft_path;
@@ -156,7 +158,8 @@ struct engine_event {
  * context and the bytes when the CPU takes over from a device that failed: an EVENT_WARNING
  * says so. */
 struct engine_info {
-    const char *name;          /* general.name, or the file's name; may hold hostile bytes */
+    const char *name;          /* general.name, or the file's name, and its adapter's; may hold
+                                  hostile bytes */
     const char *family;        /* "qwen3" */
     const char *chat_template; /* NULL: the file has none */
     const char *bos_text, *eos_text; /* "" if none */

@@ -23,7 +23,16 @@ struct bound;
 struct sampler;
 struct speculator;
 
-enum kept { KEPT_MODEL, KEPT_DEVICE, KEPT_CPU, KEPT_KV_TYPE, KEPT_CACHE, KEPT_DRAFT, N_KEPT };
+enum kept {
+    KEPT_MODEL,
+    KEPT_ADAPTER,
+    KEPT_DEVICE,
+    KEPT_CPU,
+    KEPT_KV_TYPE,
+    KEPT_CACHE,
+    KEPT_DRAFT,
+    N_KEPT
+};
 
 struct engine {
     pthread_t thread;

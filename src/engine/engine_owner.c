@@ -78,6 +78,7 @@ struct engine *engine_open(const struct engine_config *config, struct err *err)
     e->config = *config;
     e->resumes = config->resumes;
     e->config.model_path = keep(e, KEPT_MODEL, config->model_path);
+    e->config.adapter_path = keep(e, KEPT_ADAPTER, config->adapter_path);
     e->config.device = keep(e, KEPT_DEVICE, config->device);
     e->config.cpu = keep(e, KEPT_CPU, config->cpu);
     e->config.kv_type = keep(e, KEPT_KV_TYPE, config->kv_type);

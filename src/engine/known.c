@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "engine/machine.h"
@@ -24,13 +25,24 @@ static char *copy_token(const struct tokenizer *tok, int32_t id)
     return id < 0 ? mem_strdup("") : copy_piece(tokenizer_piece(tok, id));
 }
 
-static char *name_of(const struct gguf *g, const char *path)
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static char *name_of(const struct gguf *g, const struct engine_config *config)
 {
     struct gguf_str name;
+    struct buf out = {0};
+    const float scale = config->adapter_path ? config->adapter_scale : 0;
     if (gguf_string(g, "general.name", &name) && name.len > 0)
-        return mem_strndup(name.data, name.len);
-    const char *slash = strrchr(path, '/');
-    return mem_strdup(slash ? slash + 1 : path);
+        buf_append(&out, name.data, name.len);
+    else
+        buf_puts(&out, file_name(config->model_path));
+    if (scale != 0) buf_printf(&out, " with %s", file_name(config->adapter_path));
+    if (scale != 0 && scale != 1) buf_printf(&out, " (%g)", (double)scale);
+    return buf_take(&out);
 }
 
 /* The array of tokens as it lies in the file. */
@@ -52,7 +64,7 @@ void known_bytes(const struct machine *m, struct engine_info *info)
 }
 
 void known_fill(struct known *k, const struct machine *m, const struct tokenizer *tok,
-                const char *path)
+                const struct engine_config *config)
 {
     size_t n_ends = 0;
     const int32_t *ends = tokenizer_ends(tok, &n_ends);
@@ -61,7 +73,7 @@ void known_fill(struct known *k, const struct machine *m, const struct tokenizer
         k->end_tokens[i] = copy_token(tok, ends[i]);
     const struct reasoning_marker *marker = reasoning_of(tok);
     if (marker) k->markers[0] = marker->open, k->markers[1] = marker->close;
-    k->name = name_of(m->gguf, path);
+    k->name = name_of(m->gguf, config);
     k->chat_template = copy_piece(tokenizer_template(tok, NULL));
     k->bos_text = copy_token(tok, tokenizer_bos(tok));
     k->eos_text = copy_token(tok, tokenizer_eos(tok));

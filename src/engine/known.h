@@ -17,9 +17,9 @@ struct known {
     const char *markers[2];
 };
 
-/* Fills *k, which is empty. path: of the model's file, which names a model that has no name. */
+/* Fills *k, which is empty. config says where the model and its adapter come from. */
 void known_fill(struct known *k, const struct machine *m, const struct tokenizer *tok,
-                const char *path);
+                const struct engine_config *config);
 /* The bytes that the model and its draft take together, and whether its device is inexact. */
 void known_bytes(const struct machine *m, struct engine_info *info);
 /* May be empty. */

@@ -18,6 +18,7 @@
 #include "engine/speculate.h"
 #include "engine/timeline.h"
 #include "gguf/gguf.h"
+#include "model/adapter.h"
 
 bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, struct err *err)
 {
@@ -51,6 +52,7 @@ static void open_disk(struct machine *m, const struct engine_config *config, con
     const struct disk_config disk = {.dir = config->cache_dir,
                                      .cap_bytes = config->cache_disk_bytes,
                                      .name = slash ? slash + 1 : path,
+                                     .adapter_scale = m->params.adapter.scale,
                                      .inexact = m->is_inexact ? backend_name(m->be) : NULL};
     m->disk = disk_new(&disk, m->be, m->gguf, model_program(m->model));
     timeline_set_disk(m->tl, m->disk);
@@ -178,8 +180,9 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     const char *device = config->device ? config->device : "auto";
     struct model_params params = {.n_ctx = config->n_ctx};
     if (!machine_kv_type(config->kv_type, &params.kv_type, &m->kv_type, err)) return false;
+    m->gguf = adapter_open(config->model_path, config->adapter_path, config->adapter_scale,
+                           &params.adapter, err);
     m->params = params;
-    m->gguf = gguf_open(config->model_path, err);
     bool ok = m->gguf &&
               (strcmp(device, "auto") == 0 ? open_best(m, config, &params, watch, err)
                                            : open_on(m, config, device, &params, watch, err));

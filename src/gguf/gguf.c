@@ -124,6 +124,22 @@ struct gguf *gguf_from_memory(const void *data, size_t n_bytes, const char *name
     return NULL;
 }
 
+bool gguf_join(struct gguf *g, const char *path, struct err *err)
+{
+    struct gguf_part *part = add_part(g, path);
+    struct gguf_kvs kvs = {0};
+    struct gguf_split split = {0};
+    part->mapped = file_map_open(&part->map, path, err);
+    const bool ok = part->mapped && gguf_part_read(part, &g->tensors, &kvs, &split, err);
+    gguf_kvs_free(&kvs);
+    if (ok && split.count > 1)
+        return err_set(err, ERR_FORMAT, "%s: is one of several files, expected a whole one",
+                       path);
+    free(g->tensor_by_name);
+    g->tensor_by_name = NULL;
+    return ok && index_tensors(g, err);
+}
+
 void gguf_close(struct gguf *g)
 {
     if (!g) return;

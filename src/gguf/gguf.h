@@ -63,6 +63,11 @@ struct gguf;
 /* Opens the file at path; for the first of a split model (-00001-of-000NN.gguf) also all the
  * others beside it. Errors name the file, the place, what was expected and what was found. */
 struct gguf *gguf_open(const char *path, struct err *err);
+/* Joins another file to an open one: its tensors are found behind those there are, and it is
+ * one of the model's files; its keys are not. False: g can only be closed. ERR_FORMAT also for
+ * a name that both have. What gguf_tensor_at and gguf_tensor_find gave before is no longer
+ * valid. */
+bool gguf_join(struct gguf *g, const char *path, struct err *err);
 /* The same over bytes in memory that the caller keeps (tests, fuzzing); name is for messages.
  */
 struct gguf *gguf_from_memory(const void *data, size_t n_bytes, const char *name,

@@ -63,6 +63,13 @@ const struct family *family_find(const struct gguf *g, struct err *err)
                 "%s: key general.architecture is missing or no string: no model", gguf_path(g));
         return NULL;
     }
+    struct gguf_str type;
+    if (gguf_string(g, "general.type", &type) && type.len == 7 &&
+        memcmp(type.data, "adapter", 7) == 0) {
+        err_set(err, ERR_USER, "%s: is an adapter: -m names the model, and --lora the adapter",
+                gguf_path(g));
+        return NULL;
+    }
     const struct family *f = family_named(&arch);
     if (f) return f;
     char shown[80];

@@ -11,6 +11,7 @@
 
 #include "backend/ops.h"
 #include "base/err.h"
+#include "model/adapter.h"
 
 struct gguf;
 
@@ -60,7 +61,8 @@ enum rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_YARN };
 struct hparams {
     const struct gguf *g;
     const char *arch; /* general.architecture, the prefix of the keys; static */
-    bool headless;    /* of a family whose layers are all recurrent: nothing has heads */
+    struct adapter adapter;
+    bool headless; /* of a family whose layers are all recurrent: nothing has heads */
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train, n_ctx;
     uint32_t n_layer_kv;  /* later layers read the cache of earlier ones */
     uint32_t n_layer_own; /* the tensors of so many are those of the next, too; 0: of n_layer */

@@ -101,8 +101,10 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
     if (params->n_ctx > MAX_CONTEXT)
         return err_set(err, ERR_USER, "a context of %u tokens is too large; the limit is %d",
                        params->n_ctx, MAX_CONTEXT);
-    *hp =
-        (struct hparams){.g = g, .arch = family->name, .headless = family_is_headless(family)};
+    *hp = (struct hparams){.g = g,
+                           .arch = family->name,
+                           .headless = family_is_headless(family),
+                           .adapter = params->adapter};
     if (!hparams_read(hp, params->n_ctx, err)) return false;
     /* What a family reads may depend on the vocabulary, and where that is on the family. */
     if (read_n_vocab(hp, false, err) && (!family->read || family->read(hp, err)) &&

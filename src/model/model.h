@@ -14,6 +14,7 @@
 
 #include "backend/ops.h"
 #include "base/err.h"
+#include "model/adapter.h"
 
 struct backend;
 struct gguf;
@@ -22,6 +23,7 @@ struct model;
 struct model_params {
     enum kv_type kv_type;
     uint32_t n_ctx; /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
+    struct adapter adapter; /* of the file (adapter_open) */
 };
 
 /* Called on the opening thread while weights are bound. */

@@ -256,6 +256,21 @@ void build_l2_norm(struct builder *b, struct ref x, size_t group, float scale)
     written(b, x);
 }
 
+/* What an adapter has for the matrix: out += scale · B (A in). */
+static void add_adapter(struct builder *b, struct ref in, const struct linear *m)
+{
+    const struct adapter *adapter = &b->hp->adapter;
+    struct linear down = {0}, up = {0};
+    const size_t rank = weights_adapter(b->ws, m->w, &down.w, &up.w);
+    if (rank == 0) return;
+    down.out = build_rows(b, "adapter", rank);
+    up.out = build_rows(b, "adapted", m->out.n);
+    build_matmul(b, in, &down, 1);
+    build_matmul(b, down.out, &up, 1);
+    const float scale = adapter->by_rank ? adapter->scale / (float)rank : adapter->scale;
+    build_add(b, m->out, up.out, scale, m->out);
+}
+
 void build_matmul(struct builder *b, struct ref in, const struct linear *mats, uint32_t n_mats)
 {
     assert(n_mats >= 1 && n_mats <= 3);
@@ -273,6 +288,8 @@ void build_matmul(struct builder *b, struct ref in, const struct linear *mats, u
     add_op(b, OP_MATMUL)->matmul = mm;
     for (uint32_t i = 0; i < n_mats; i++)
         written(b, mats[i].out);
+    for (uint32_t i = 0; i < n_mats && b->hp->adapter.scale != 0; i++)
+        add_adapter(b, in, &mats[i]);
 }
 
 void build_rope(struct builder *b, struct ref x, size_t head_dim, uint32_t rope)

@@ -298,6 +298,25 @@ const struct weight *weights_factors_if(struct weights *ws, const char *name,
     return weight_quantised(w) ? weights_vector_if(ws, name, n) : NULL;
 }
 
+size_t weights_adapter(struct weights *ws, const struct weight *w, const struct weight **a,
+                       const struct weight **b)
+{
+    char name[2][160];
+    const size_t n = gguf_n_tensors(ws->g);
+    size_t i = 0;
+    while (i < n && ws->of_tensor[i] != w)
+        i++;
+    if (!w || i == n) return 0;
+    const struct gguf_tensor *t = gguf_tensor_at(ws->g, i);
+    for (int k = 0; k < 2; k++)
+        snprintf(name[k], sizeof name[k], "%s.lora_%c", t->name, "ab"[k]);
+    if (!weights_has(ws, name[0])) return 0;
+    const size_t rank = weights_dim(ws, name[0], 1);
+    *a = weights_matrix(ws, name[0], rank, w->n_cols);
+    *b = weights_matrix(ws, name[1], w->n_rows, rank);
+    return *a && *b ? rank : 0;
+}
+
 bool weight_quantised(const struct weight *w)
 {
     return w && qtype_info(w->type)->block_len > 1;
@@ -315,8 +334,14 @@ static bool ends_with(const char *s, const char *tail)
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
+static bool is_of_adapter(const char *name)
+{
+    return ends_with(name, ".lora_a") || ends_with(name, ".lora_b");
+}
+
 static bool changes_result(const char *name, uint32_t n_layer)
 {
+    if (is_of_adapter(name)) return true;
     if (strncmp(name, "blk.", 4) == 0) {
         char *end;
         unsigned long layer = strtoul(name + 4, &end, 10);
@@ -350,11 +375,17 @@ bool weights_all_used(struct weights *ws, uint32_t n_layer, const char *family)
         const char *name = gguf_tensor_at(ws->g, i)->name;
         if (ws->used[i] || !changes_result(name, n_layer)) continue;
         char shown[160];
+        printable(shown, sizeof shown, name, strlen(name));
+        if (is_of_adapter(name))
+            return weights_fail(ws, ERR_USER,
+                                "the adapter's tensor %s belongs to what hearth's %s has no "
+                                "adapter for",
+                                shown, family);
         return weights_fail(
             ws, ERR_FORMAT,
             "tensor %s: hearth's %s has no such tensor, and leaving it out would "
             "change the answers",
-            printable(shown, sizeof shown, name, strlen(name)), family);
+            shown, family);
     }
     return true;
 }

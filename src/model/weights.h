@@ -86,6 +86,11 @@ const struct weight *weights_vector_if(struct weights *ws, const char *name, siz
 /* n values in F32 for the host (rope factors), copied to out; they are not bound. */
 bool weights_values(struct weights *ws, const char *name, size_t n, float *out);
 
+/* The two matrices of an adapter for a matrix that was bound from the file, A [rank][n_cols]
+ * and B [n_rows][rank]. Returns the rank; 0: there are none. */
+size_t weights_adapter(struct weights *ws, const struct weight *w, const struct weight **a,
+                       const struct weight **b);
+
 /* Whether products with it read A8 rows; NULL does not. */
 bool weight_quantised(const struct weight *w);
 

@@ -88,6 +88,10 @@ refuses()
 
 takes model /m.gguf
 refuses model '' 'a path'
+takes lora /a.gguf
+takes lora-scale 0 1 -0.5 100
+refuses lora-scale x 'a number from -100 to 100'
+refuses lora-scale 101 'a number from -100 to 100'
 takes draft off lookup
 takes template /t.jinja
 takes device auto cpu vulkan vulkan:1
