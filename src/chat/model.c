@@ -28,6 +28,20 @@ static bool open_model(struct chat *c, struct err *err)
     return c->engine != NULL;
 }
 
+/* Another model than the one there is: to that belongs its adapter. */
+static bool is_other(const struct chat *c, const char *path)
+{
+    return !c->options->model || strcmp(path, c->options->model) != 0;
+}
+
+static void forget_adapter(struct chat *c)
+{
+    if (c->config.adapter_path)
+        chat_tell(c, FACE_WARNING, "the adapter %s was for the model before, and is left out",
+                  c->config.adapter_path);
+    c->config.adapter_path = NULL;
+}
+
 /* Whether the file at path would open, its template too unless --template gives another: what
  * cannot must not cost the model that is loaded. */
 static bool can_open(const struct chat *c, const char *path, struct err *err)
@@ -35,6 +49,7 @@ static bool can_open(const struct chat *c, const char *path, struct err *err)
     struct engine_config config = c->config;
     char *source;
     config.model_path = path;
+    if (is_other(c, path)) config.adapter_path = NULL;
     if (!engine_check(&config, &source, err)) return false;
     bool ok = true;
     if (source && !c->template.text) {
@@ -63,6 +78,7 @@ static bool switch_to(struct chat *c, const char *path)
 {
     struct err err;
     char *before = mem_strdup(c->options->model);
+    const bool other = is_other(c, path);
     if (!can_open(c, path, &err) || !name_model(c, path, &err)) {
         chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
         free(before);
@@ -71,6 +87,8 @@ static bool switch_to(struct chat *c, const char *path)
     session_save(c, true);
     draft_remember(c);
     draft_forget(c);
+    c->before.adapter = c->config.adapter_path;
+    if (other) forget_adapter(c);
     free(c->before.model);
     c->before.model = before;
     c->before.is_switching = true;
@@ -103,6 +121,7 @@ bool model_failed(struct chat *c, const struct err *err)
     c->before.model = NULL;
     chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
     draft_restore(c);
+    c->config.adapter_path = c->before.adapter;
     bool ok = name_model(c, before, &again) && open_model(c, &again);
     if (!ok) c->err = again;
     free(before);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../gguf_builder.h"
 #include "base/file.h"
 
 #define OTHER_MODEL "tests/data/models/qwen2.gguf"
@@ -90,29 +91,36 @@ static void say_and_unlink(void *user, enum face_level level, const char *text)
     on_say(user, level, text);
 }
 
-/* What only loading finds: back to the one before, and to its draft. */
+/* /model of what only loading finds to be gone: back to the one before. */
+static void go_to_vanishing(struct recorder *r)
+{
+    struct buf command = {0};
+    r->face.say = say_and_unlink;
+    vanishing = copy_of(OTHER_MODEL, "vanishing", 0, NULL, NULL);
+    buf_printf(&command, "/model %s", vanishing);
+    buf_clear(&r->said);
+    chat_line(r->chat, command.data, command.len);
+    assert_int_equal(finish(r), CHAT_IDLE);
+    assert_true(said(r, "going on with " GUIDE));
+    assert_string_equal(chat_options(r->chat)->model, GUIDE);
+    free(vanishing);
+    buf_free(&command);
+}
+
+/* With its draft. */
 static void test_goes_back(void **unused)
 {
     (void)unused;
     struct recorder r;
-    struct buf command = {0};
     static const char *const args[] = {"--max-tokens", "12", "--draft", GUIDE_DRAFT, NULL};
     open_chat(&r, false, args);
     char *first = ask(&r, "What is a token?");
-    r.face.say = say_and_unlink;
-    vanishing = copy_of(OTHER_MODEL, "vanishing", 0, NULL, NULL);
-    buf_printf(&command, "/model %s", vanishing);
-    buf_clear(&r.said);
-    chat_line(r.chat, command.data, command.len);
-    assert_int_equal(finish(&r), CHAT_IDLE);
-    assert_true(said(&r, "going on with " GUIDE));
-    assert_string_equal(chat_options(r.chat)->model, GUIDE);
+    go_to_vanishing(&r);
     assert_true(line(&r, "/draft"));
     assert_true(said(&r, "guessed by guide-draft-q8_0.gguf"));
     char *again = ask(&r, "/retry 5");
     assert_int_equal(chat_n_messages(r.chat), 2);
-    free(first), free(again), free(vanishing);
-    buf_free(&command);
+    free(first), free(again);
     close_chat(&r);
 }
 
@@ -121,6 +129,67 @@ static void go_on_with(struct recorder *r, const char *command)
     buf_clear(&r->said);
     assert_true(chat_line(r->chat, command, strlen(command)));
     assert_int_equal(finish(r), CHAT_IDLE);
+}
+
+/* An adapter of the guide's first matrices of queries and keys. */
+static char *adapter_of_guide(void)
+{
+    struct buf b = {0};
+    struct err err;
+    struct gguf *g = gguf_open(GUIDE, &err);
+    if (!g) fail_msg("%s", err.msg);
+    static const char *const names[] = {"blk.0.attn_q.weight", "blk.0.attn_k.weight"};
+    char *path = in_folder("lora.gguf"), name[64];
+    enum { RANK = 8 };
+    gb_header(&b, 3, 4, 3);
+    gb_kv_str(&b, "general.architecture", "qwen3");
+    gb_kv_str(&b, "general.type", "adapter");
+    gb_kv_str(&b, "adapter.type", "lora");
+    size_t at = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const struct gguf_tensor *t = gguf_tensor_find(g, names[i / 2]);
+        assert_non_null(t);
+        snprintf(name, sizeof name, "%s.lora_%c", names[i / 2], "ab"[i % 2]);
+        gb_tensor(&b, name, i % 2 ? RANK : t->ne[0], i % 2 ? t->ne[1] : RANK, QTYPE_F32, at);
+        at += (i % 2 ? t->ne[1] : t->ne[0]) * RANK * sizeof(float);
+    }
+    gb_pad(&b, 32);
+    for (size_t i = 0; i < at / sizeof(float); i++) {
+        const float v = (float)(i * 29 % 101) / 1000 - 0.05f;
+        buf_append(&b, &v, sizeof v);
+    }
+    if (!file_replace(path, b.data, b.len, &err)) fail_msg("%s", err.msg);
+    buf_free(&b);
+    gguf_close(g);
+    return path;
+}
+
+/* It belongs to its model: another has none, and a model that cannot be had gives it back. */
+static void test_adapter(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    char *adapter = adapter_of_guide();
+    const char *args[] = {"--max-tokens", "12", "--lora", adapter, "--draft", "lookup", NULL};
+    open_chat(&r, false, args);
+    free(ask(&r, "What is a token?"));
+    line(&r, "/model");
+    assert_true(said(&r, "hearth guide with lora.gguf (qwen3)"));
+    /* The same again keeps it. */
+    assert_true(line(&r, "/model " GUIDE));
+    assert_false(said(&r, "is left out"));
+    line(&r, "/model");
+    assert_true(said(&r, "with lora.gguf"));
+    go_to_vanishing(&r);
+    assert_true(said(&r, "lora.gguf was for the model before, and is left out"));
+    line(&r, "/model");
+    assert_true(said(&r, "with lora.gguf"));
+    go_on_with(&r, "/model " OTHER_MODEL);
+    assert_true(said(&r, "is left out"));
+    line(&r, "/model");
+    assert_false(said(&r, "with lora.gguf"));
+    free(adapter);
+    close_chat(&r);
 }
 
 /* A bias stays, as all settings do, but its numbers are other tokens' there. */
@@ -161,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_adapter),
         cmocka_unit_test(test_bias),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
