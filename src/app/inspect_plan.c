@@ -24,6 +24,7 @@
 #include "engine/machine.h"
 #include "engine/timeline.h"
 #include "gguf/gguf.h"
+#include "model/adapter.h"
 #include "model/model.h"
 #include "text/detokenize.h"
 #include "text/tokenizer.h"
@@ -51,8 +52,8 @@ struct row {
 
 static bool open_planner(struct planner *p, const struct options *o, struct err *err)
 {
-    struct gguf *g = gguf_open(o->model, err);
     struct model_params params = {.n_ctx = (uint32_t)o->ctx};
+    struct gguf *g = adapter_open(o->model, o->lora, o->lora_scale, &params.adapter, err);
     struct model_sizes sizes;
     const char *name;
     bool ok = g && machine_kv_type(o->kv_type, &params.kv_type, &name, err) &&

@@ -66,6 +66,8 @@ check "no prompt" go 2 -m $guide </dev/null
 check "  is an error" says "no prompt on standard input"
 check "no model" go 2 </dev/null
 check "  is an error" says "-m FILE is missing"
+check "no adapter" eval 'echo hi | go 1 -m $guide --lora README.md'
+check "  is an error" says "README.md: not a GGUF file"
 check "an odd id" eval 'printf "1 2\n3 x\n" | go 2 -m $guide --ids'
 check "  is named with its line" says "standard input, line 2: 'x' is no token id below 2048"
 check "ids behind a NUL are not left out" eval 'printf "1 2\0 3\n" | go 2 -m $guide --ids'
