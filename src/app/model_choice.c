@@ -25,6 +25,15 @@ static bool take(struct options *o, enum option_from from, char *path, struct er
     return ok;
 }
 
+/* The adapter of a model by name, unless another is given. */
+static bool take_adapter(struct options *o, enum option_from from, char *path, struct err *err)
+{
+    const bool ok =
+        !path || option_given(o, OPT_LORA) || options_give(o, OPT_LORA, from, 0, path, err);
+    free(path);
+    return ok;
+}
+
 __attribute__((format(printf, 2, 3))) static void tell(struct options *o, const char *fmt, ...)
 {
     struct term err = term_of(STDERR_FILENO, o);
@@ -80,8 +89,8 @@ static bool take_named(struct options *o, struct err *err)
     const enum option_from from = o->source[OPT_MODEL].from;
     const char *name = given_name(o);
     const size_t n = strlen(name);
-    char *path = discover_named(name, err), shown[512];
-    if (path) return take(o, from, path, err);
+    char *adapter, *path = discover_named(name, &adapter, err), shown[512];
+    if (path) return take(o, from, path, err) && take_adapter(o, from, adapter, err);
     if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
         if (from == FROM_FLAG) return true;
         err_set(err, ERR_IO, "%s: %s",
@@ -115,23 +124,23 @@ static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *
     *of_last_time = false;
     if (o->model) return take_named(o, err);
     char *guide = paths_guide(guide_file);
-    char *path = remembered(o);
+    char *path = remembered(o), *adapter = NULL;
     *of_last_time = path != NULL;
     enum option_from from = FROM_BUILTIN;
     if (!path && ask) {
         struct err ignored;
         bool declined;
-        path = models_offer(&declined);
+        path = models_offer(&adapter, &declined);
         from = FROM_SET;
         /* The next start does not ask again. */
         if (declined && guide && !o->private_mode) paths_remember_model(guide, &ignored);
     }
-    if (!path || is_same(path, guide)) {
+    if (!path || (is_same(path, guide) && !adapter)) {
         free(path);
         return take_guide(o, guide, err);
     }
     free(guide);
-    return take(o, from, path, err);
+    return take(o, from, path, err) && take_adapter(o, from, adapter, err);
 }
 
 bool model_choose(struct options *o, bool ask, struct err *err)

@@ -146,7 +146,7 @@ static void put_model(const struct listing *l, size_t i, size_t number, bool wit
                readable_size(size, facts->n_bytes));
     char n_ctx[READABLE_BYTES];
     if (facts->n_ctx > 0) buf_printf(out, ", context %s", readable_number(n_ctx, facts->n_ctx));
-    buf_printf(out, ", %s\n", fit_of(l, facts));
+    buf_printf(out, ", %s%s\n", fit_of(l, facts), m->adapter ? ", with an adapter" : "");
     if (!with_path) return;
     buf_puts(out, "     ");
     put_text(out, m->path);
@@ -170,6 +170,11 @@ static void put_json(const struct listing *l, struct buf *out)
         json_quote(out, m->name, strlen(m->name));
         buf_puts(out, ",\"path\":");
         json_quote(out, m->path, strlen(m->path));
+        buf_puts(out, ",\"adapter\":");
+        if (m->adapter)
+            json_quote(out, m->adapter, strlen(m->adapter));
+        else
+            buf_puts(out, "null");
         buf_printf(out,
                    ",\"found_by\":\"%s\",\"family\":\"%s\",\"type\":\"%s\",\"bytes\":%" PRIu64
                    ",\"context\":%" PRIu64 ",\"fits\":%s}\n",
@@ -224,14 +229,14 @@ static bool read_line(char *line, size_t cap)
 }
 
 /* The model of that number, 1 to l->n. */
-static const char *path_of(const struct listing *l, size_t number)
+static const struct found_model *model_of(const struct listing *l, size_t number)
 {
     for (size_t i = 0; i < l->found.n; i++)
-        if (l->facts[i].n_bytes > 0 && --number == 0) return l->found.items[i].path;
+        if (l->facts[i].n_bytes > 0 && --number == 0) return &l->found.items[i];
     return NULL;
 }
 
-static char *ask(const struct listing *l, bool *declined)
+static const struct found_model *ask(const struct listing *l, bool *declined)
 {
     char line[64];
     for (int tries = 0; tries < 3; tries++) {
@@ -247,25 +252,27 @@ static char *ask(const struct listing *l, bool *declined)
         unsigned long number = strtoul(line + blanks, &end, 10);
         end += strspn(end, " \t");
         if (line[blanks] >= '1' && line[blanks] <= '9' && !*end && number <= l->n)
-            return mem_strdup(path_of(l, number));
+            return model_of(l, number);
         fprintf(stderr, "hearth: expected a number from 1 to %zu\n", l->n);
     }
     return NULL;
 }
 
-char *models_offer(bool *declined)
+char *models_offer(char **adapter, bool *declined)
 {
+    const struct found_model *chosen = NULL;
     *declined = false;
     struct listing l = list_models();
-    char *path = NULL;
     if (l.n > 0) {
         struct buf out = {0};
         buf_puts(&out, "No model has been named yet. These are on this machine:\n");
         put_models(&l, false, &out);
         fputs(buf_str(&out), stderr);
         buf_free(&out);
-        path = ask(&l, declined);
+        chosen = ask(&l, declined);
     }
+    char *path = chosen ? mem_strdup(chosen->path) : NULL;
+    *adapter = chosen && chosen->adapter ? mem_strdup(chosen->adapter) : NULL;
     listing_free(&l);
     return path;
 }

@@ -9,8 +9,9 @@
  */
 int models_run(int argc, char **argv);
 
-/* Shows them on standard error and asks for one on the terminal. The path of the chosen one, to
- * free(); NULL if there is none, or none was chosen: *declined if that was the answer. */
-char *models_offer(bool *declined);
+/* Shows them on standard error and asks for one on the terminal. The paths of the chosen one
+ * and of its adapter (NULL: none), to free(); NULL if there is none, or none was chosen:
+ * *declined if that was the answer. */
+char *models_offer(char **adapter, bool *declined);
 
 #endif

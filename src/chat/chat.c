@@ -95,6 +95,7 @@ bool chat_close(struct chat *c)
     engine_grammar_release(c->grammar);
     free(c->model_line);
     free(c->before.model);
+    free(c->before.adapter);
     free(c->draft_path);
     free(c->before.draft);
     free(c->last.diverged_old);
@@ -132,6 +133,7 @@ static void remember_model(const struct chat *c)
     struct err ignored;
     /* After a failed /model the one before is there again, whoever named it. */
     if (c->before.is_switching && !c->before.model) return;
+    if (c->config.adapter_path) return; /* without it, it is another model */
     if (c->face->has_prompt && !c->options->private_mode &&
         (from == FROM_FLAG || from == FROM_SET))
         paths_remember_model(c->options->model, &ignored);

@@ -60,33 +60,45 @@ bool discover_is_model_name(const char *name)
 
 /* --- What is found ------------------------------------------------------------------------ */
 
-static bool is_there(const struct found_models *list, const struct stat *st)
+static bool is_same(const struct found_model *a, const struct found_model *b)
 {
-    for (size_t i = 0; i < list->n; i++) {
-        struct stat other;
-        if (stat(list->items[i].path, &other) == 0 && other.st_dev == st->st_dev &&
-            other.st_ino == st->st_ino)
-            return true;
-    }
-    return false;
+    struct stat x, y;
+    const char *with = a->adapter ? a->adapter : "", *other = b->adapter ? b->adapter : "";
+    return stat(a->path, &x) == 0 && stat(b->path, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino && strcmp(with, other) == 0;
 }
 
-static void add(struct walk *w, const char *path, char *name)
+static bool is_there(const struct found_models *list, const struct found_model *m)
 {
-    struct stat st;
-    struct found_models *list = w->out;
-    if (list->n == MAX_FOUND || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
-        free(name);
-        return;
-    }
-    MEM_GROW(list->items, list->n, list->cap);
-    list->items[list->n++] = (struct found_model){name, mem_strdup(path), w->where};
+    for (size_t i = 0; i < list->n; i++)
+        if (is_same(&list->items[i], m)) return true;
+    return false;
 }
 
 static void free_model(struct found_model *m)
 {
     free(m->name);
     free(m->path);
+    free(m->adapter);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Takes the model's strings. */
+static void add(struct walk *w, struct found_model m)
+{
+    struct found_models *list = w->out;
+    m.where = w->where;
+    if (list->n == MAX_FOUND || !is_file(m.path)) {
+        free_model(&m);
+        return;
+    }
+    MEM_GROW(list->items, list->n, list->cap);
+    list->items[list->n++] = m;
 }
 
 /* From `from` on: of a file that has several names, as by the tags of Ollama, the first stays.
@@ -96,8 +108,7 @@ static void drop_again(struct found_models *list, size_t from)
     const size_t n = list->n;
     list->n = from;
     for (size_t i = from; i < n; i++) {
-        struct stat st;
-        if (stat(list->items[i].path, &st) == 0 && !is_there(list, &st))
+        if (is_file(list->items[i].path) && !is_there(list, &list->items[i]))
             list->items[list->n++] = list->items[i];
         else
             free_model(&list->items[i]);
@@ -117,7 +128,8 @@ static void visit_file(struct walk *w, const char *path, const char *below)
 {
     const char *slash = strrchr(below, '/');
     if (!discover_is_model_name(slash ? slash + 1 : below)) return;
-    add(w, path, mem_strndup(below, strlen(below) - 5));
+    char *name = mem_strndup(below, strlen(below) - 5);
+    add(w, (struct found_model){.name = name, .path = mem_strdup(path)});
 }
 
 /* models--ORG--NAME/snapshots/REVISION/FILE: "ORG/NAME/FILE". */
@@ -136,12 +148,15 @@ static void visit_hub(struct walk *w, const char *path, const char *below)
         s += border;
     }
     buf_append(&name, file, strlen(file) - 5);
-    add(w, path, buf_take(&name));
+    add(w, (struct found_model){.name = buf_take(&name), .path = mem_strdup(path)});
 }
 
-bool discover_digest(const char *json, size_t n, char out[65])
+bool discover_digest(const char *json, size_t n, enum discover_layer kind, char out[65])
 {
-    static const char weights[] = "application/vnd.ollama.image.model", sha[] = "sha256:";
+    static const char *const types[] = {[LAYER_WEIGHTS] = "application/vnd.ollama.image.model",
+                                        [LAYER_ADAPTER] =
+                                            "application/vnd.ollama.image.adapter"};
+    static const char sha[] = "sha256:";
     json_t *root = json_loadb(json, n, 0, NULL);
     json_t *layers = json_object_get(root, "layers"), *layer;
     size_t i;
@@ -150,7 +165,7 @@ bool discover_digest(const char *json, size_t n, char out[65])
     {
         const char *type = json_string_value(json_object_get(layer, "mediaType"));
         const char *digest = json_string_value(json_object_get(layer, "digest"));
-        if (!type || !digest || strcmp(type, weights) != 0 ||
+        if (!type || !digest || strcmp(type, types[kind]) != 0 ||
             strncmp(digest, sha, sizeof sha - 1) != 0)
             continue;
         digest += sizeof sha - 1;
@@ -163,7 +178,20 @@ bool discover_digest(const char *json, size_t n, char out[65])
     return found;
 }
 
-/* HOST/OWNER/NAME/TAG below manifests, whose weights lie in blobs beside that: "NAME:TAG". */
+/* The blob of a layer, beside the manifests; NULL: there is none. */
+static char *blob_of(const struct walk *w, const struct buf *json, enum discover_layer layer)
+{
+    char digest[65];
+    if (!discover_digest(buf_str(json), json->len, layer, digest)) return NULL;
+    struct buf path = {0};
+    buf_printf(&path, "%s/../blobs/sha256-%s", w->root, digest);
+    char *real = realpath(path.data, NULL);
+    buf_free(&path);
+    return real;
+}
+
+/* HOST/OWNER/NAME/TAG below manifests, whose weights lie in blobs beside that: "NAME:TAG". One
+ * whose adapter has gone is not that model any more. */
 static void visit_manifest(struct walk *w, const char *path, const char *below)
 {
     static const char usual[] = "registry.ollama.ai/", library[] = "library/";
@@ -171,20 +199,19 @@ static void visit_manifest(struct walk *w, const char *path, const char *below)
     struct buf json = {0};
     struct err ignored;
     char digest[65];
-    if (tag && file_read_regular(path, MAX_MANIFEST, &json, &ignored) &&
-        discover_digest(buf_str(&json), json.len, digest)) {
-        struct buf blob = {0}, name = {0};
+    if (tag && file_read_regular(path, MAX_MANIFEST, &json, &ignored)) {
+        struct found_model m = {.path = blob_of(w, &json, LAYER_WEIGHTS),
+                                .adapter = blob_of(w, &json, LAYER_ADAPTER)};
+        const bool wants = discover_digest(buf_str(&json), json.len, LAYER_ADAPTER, digest);
         if (strncmp(below, usual, sizeof usual - 1) == 0) below += sizeof usual - 1;
         if (strncmp(below, library, sizeof library - 1) == 0) below += sizeof library - 1;
-        buf_printf(&name, "%.*s:%s", (int)(tag - below), below, tag + 1);
-        buf_printf(&blob, "%s/../blobs/sha256-%s", w->root, digest);
-        char *real = realpath(blob.data, NULL);
-        if (real && tag > below)
-            add(w, real, buf_take(&name));
+        struct buf name = {0};
+        if (tag > below) buf_printf(&name, "%.*s:%s", (int)(tag - below), below, tag + 1);
+        m.name = buf_take(&name);
+        if (m.path && *m.name && !wants == !m.adapter)
+            add(w, m);
         else
-            buf_free(&name);
-        free(real);
-        buf_free(&blob);
+            free_model(&m);
     }
     buf_free(&json);
 }
@@ -312,7 +339,7 @@ static void put_longer(const struct found_models *list, const char *name, struct
     if (n > MANY) buf_printf(out, " and %d more", n - MANY);
 }
 
-char *discover_named(const char *name, struct err *err)
+char *discover_named(const char *name, char **adapter, struct err *err)
 {
     struct found_models found = {0};
     find(&found, true);
@@ -320,6 +347,7 @@ char *discover_named(const char *name, struct err *err)
     /* Ollama's tag may be left out where it is the usual one. */
     if (!m) m = called(&found, name, ":latest");
     char *path = m ? mem_strdup(m->path) : NULL;
+    *adapter = m && m->adapter ? mem_strdup(m->adapter) : NULL;
     if (!path) {
         struct buf longer = {0};
         char shown[256];

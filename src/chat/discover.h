@@ -15,11 +15,12 @@
 struct found_model {
     char *name;        /* as its own program calls it, "qwen3:0.6b", "org/repo/file" */
     char *path;        /* absolute */
+    char *adapter;     /* that goes with it, absolute; NULL: none */
     const char *where; /* "llama.cpp", "Hugging Face", "Ollama", "LM Studio"; static */
 };
 
 struct found_models {
-    struct found_model *items; /* by program, then by name; no file twice */
+    struct found_model *items; /* by program, then by name; none twice */
     size_t n, cap;
 };
 
@@ -29,14 +30,15 @@ struct found_models {
 void discover_models(struct found_models *out);
 void found_models_free(struct found_models *list);
 
-/* The path of the first of that name, to free(). Every name of a file counts, and one of
- * Ollama's without the tag "latest". NULL if there is none: err tells of a word that is neither
- * that nor a file, and which names begin with it. */
-char *discover_named(const char *name, struct err *err);
+/* The path of the first of that name, to free(), and of its adapter, too (NULL: none). Every
+ * name of a file counts, and one of Ollama's without the tag "latest". NULL if there is none:
+ * err tells of a word that is neither that nor a file, and which names begin with it. */
+char *discover_named(const char *name, char **adapter, struct err *err);
 
-/* The digest of the weights that an Ollama manifest names: 64 hexadecimal digits and a NUL into
- * out. False if the JSON names none. Pure. */
-bool discover_digest(const char *json, size_t n, char out[65]);
+enum discover_layer { LAYER_WEIGHTS, LAYER_ADAPTER };
+/* The digest of what an Ollama manifest names, the first of the kind: 64 hexadecimal digits and
+ * a NUL into out. False if the JSON names none. Pure. */
+bool discover_digest(const char *json, size_t n, enum discover_layer layer, char out[65]);
 /* Whether a file of this name may hold a whole model. Pure. */
 bool discover_is_model_name(const char *name);
 

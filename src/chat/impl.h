@@ -56,10 +56,10 @@ struct session {
 /* Where /model and /draft go back to if what they ask for cannot be opened: model.c, draft.c.
  */
 struct before {
-    char *model;         /* NULL: there is none, or it is loading again */
-    char *draft;         /* what --draft said; NULL: nothing */
-    const char *adapter; /* of the engine's configuration */
-    bool is_switching;   /* what loads is what /model asked for, or the one before again */
+    char *model;       /* NULL: there is none, or it is loading again */
+    char *draft;       /* what --draft said; NULL: nothing */
+    char *adapter;     /* what --lora said; NULL: nothing */
+    bool is_switching; /* what loads is what /model asked for, or the one before again */
     uint64_t vocabulary;
 };
 

@@ -28,28 +28,45 @@ static bool open_model(struct chat *c, struct err *err)
     return c->engine != NULL;
 }
 
-/* Another model than the one there is: to that belongs its adapter. */
-static bool is_other(const struct chat *c, const char *path)
+/* The adapter of the model to come, NULL: none; of the same model again the one that it has. */
+static const char *adapter_to_come(const struct chat *c, const char *path, const char *adapter)
 {
-    return !c->options->model || strcmp(path, c->options->model) != 0;
+    const bool is_same = c->options->model && strcmp(path, c->options->model) == 0;
+    return adapter || !is_same ? adapter : c->config.adapter_path;
 }
 
-static void forget_adapter(struct chat *c)
+static bool give_adapter(struct chat *c, const char *adapter, struct err *err)
 {
-    if (c->config.adapter_path)
+    if (!adapter) options_forget(c->options, OPT_LORA);
+    const bool ok = !adapter || options_give(c->options, OPT_LORA, FROM_SET, 0, adapter, err);
+    c->config.adapter_path = c->options->lora;
+    return ok;
+}
+
+/* An adapter stays with its model. */
+static bool change_adapter(struct chat *c, const char *adapter, struct err *err)
+{
+    const char *now = c->config.adapter_path;
+    char *next = adapter ? mem_strdup(adapter) : NULL;
+    free(c->before.adapter);
+    c->before.adapter = now ? mem_strdup(now) : NULL;
+    if (now && (!next || strcmp(now, next) != 0))
         chat_tell(c, FACE_WARNING, "the adapter %s was for the model before, and is left out",
-                  c->config.adapter_path);
-    c->config.adapter_path = NULL;
+                  now);
+    const bool ok = give_adapter(c, next, err);
+    free(next);
+    return ok;
 }
 
 /* Whether the file at path would open, its template too unless --template gives another: what
  * cannot must not cost the model that is loaded. */
-static bool can_open(const struct chat *c, const char *path, struct err *err)
+static bool can_open(const struct chat *c, const char *path, const char *adapter,
+                     struct err *err)
 {
     struct engine_config config = c->config;
     char *source;
     config.model_path = path;
-    if (is_other(c, path)) config.adapter_path = NULL;
+    config.adapter_path = adapter;
     if (!engine_check(&config, &source, err)) return false;
     bool ok = true;
     if (source && !c->template.text) {
@@ -74,12 +91,13 @@ static bool name_model(struct chat *c, const char *path, struct err *err)
 
 /* Closes the model and begins to load the one at path: LOADING. False: an error was said; one
  * that cannot be opened, as far as its file tells, leaves everything as it is. */
-static bool switch_to(struct chat *c, const char *path)
+static bool switch_to(struct chat *c, const char *path, const char *adapter)
 {
     struct err err;
     char *before = mem_strdup(c->options->model);
-    const bool other = is_other(c, path);
-    if (!can_open(c, path, &err) || !name_model(c, path, &err)) {
+    adapter = adapter_to_come(c, path, adapter);
+    if (!can_open(c, path, adapter, &err) || !name_model(c, path, &err) ||
+        !change_adapter(c, adapter, &err)) {
         chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
         free(before);
         return false;
@@ -87,8 +105,6 @@ static bool switch_to(struct chat *c, const char *path)
     session_save(c, true);
     draft_remember(c);
     draft_forget(c);
-    c->before.adapter = c->config.adapter_path;
-    if (other) forget_adapter(c);
     free(c->before.model);
     c->before.model = before;
     c->before.is_switching = true;
@@ -121,8 +137,8 @@ bool model_failed(struct chat *c, const struct err *err)
     c->before.model = NULL;
     chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
     draft_restore(c);
-    c->config.adapter_path = c->before.adapter;
-    bool ok = name_model(c, before, &again) && open_model(c, &again);
+    bool ok = give_adapter(c, c->before.adapter, &again) && name_model(c, before, &again) &&
+              open_model(c, &again);
     if (!ok) c->err = again;
     free(before);
     return ok;
@@ -137,10 +153,11 @@ bool command_model(struct chat *c, const char *args)
     char *path = paths_found(args);
     bool is_file = access(path, F_OK) == 0;
     struct err err;
-    char *named = is_file ? NULL : discover_named(args, &err);
+    char *adapter = NULL, *named = is_file ? NULL : discover_named(args, &adapter, &err);
     /* The model there is stays loaded. */
     if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
-    bool ok = (is_file || named) && switch_to(c, named ? named : path);
+    bool ok = (is_file || named) && switch_to(c, named ? named : path, adapter);
+    free(adapter);
     free(named);
     free(path);
     return ok;

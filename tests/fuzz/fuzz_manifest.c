@@ -9,10 +9,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
-    char digest[65] = "";
-    if (discover_digest((const char *)data, n_bytes, digest) &&
-        (strlen(digest) != 64 || strspn(digest, "0123456789abcdef") != 64))
-        abort();
+    for (int layer = LAYER_WEIGHTS; layer <= LAYER_ADAPTER; layer++) {
+        char digest[65] = "";
+        if (discover_digest((const char *)data, n_bytes, (enum discover_layer)layer, digest) &&
+            (strlen(digest) != 64 || strspn(digest, "0123456789abcdef") != 64))
+            abort();
+    }
     char *name = mem_strndup((const char *)data, n_bytes);
     discover_is_model_name(name);
     free(name);

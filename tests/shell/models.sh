@@ -88,6 +88,23 @@ check "  of many the first" go 1 -q -m TINY: -p x </dev/null
 check "    and how many" says 'names that begin so: tiny:1b, tiny:2b, tiny:3b, tiny:4b, tiny:5b and 1 more'
 rm "$ollama/manifests/registry.ollama.ai/library/tiny/"[2-5]b
 check "  and of nothing none" eval 'go 1 -q -m tine -p x </dev/null && says "that hearth models lists" && ! says "begin so"'
+# A model of Ollama with an adapter is that, or none.
+layer() { printf '{"mediaType":"application/vnd.ollama.image.%s","digest":"sha256:%s"}' "$1" "$2"; }
+cp README.md "$dir/adapter"
+tuned=$(digest "$dir/adapter")
+mkdir "$ollama/manifests/registry.ollama.ai/library/tuned"
+printf '{"layers":[%s,%s]}' "$(layer model "$sha")" "$(layer adapter "$tuned")" \
+    >"$ollama/manifests/registry.ollama.ai/library/tuned/1b"
+check "an adapter that has gone" go 1 -q -m tuned:1b -p x </dev/null
+check "  makes it no model" says 'tuned:1b: there is no such file, and no model of that name'
+cp README.md "$ollama/blobs/sha256-$tuned"
+check "one that is there" go 1 -q -m tuned:1b -p x </dev/null
+check "  is opened" says "$ollama/blobs/sha256-$tuned: not a GGUF file"
+check "  unless another is named" go 1 -q -m tuned:1b --lora nowhere.gguf -p x </dev/null
+check "    which is opened" says "nowhere.gguf: No such file"
+check "  and listed beside the model alone" eval 'go 0 models && prints "tiny:1b (Ollama)" && prints "tuned:1b (Ollama)" && has ", with an adapter$"'
+check "  with its path" eval "go 0 models --json && prints 'adapter\":\"$ollama/blobs/sha256-$tuned'"
+rm -r "$ollama/manifests/registry.ollama.ai/library/tuned"
 check "nor in hearth inspect" go 1 inspect greedy -m tin --ids 1
 check "  which says so" says 'tin: there is no such file, and no model of that name'
 check "run alone" go 2 run

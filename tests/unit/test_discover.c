@@ -39,6 +39,8 @@ static void test_names(void **unused)
 #define MODEL "\"mediaType\":\"application/vnd.ollama.image.model\""
 #define DIGITS "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+#define OTHER_DIGITS "00000000000000000000000000000000000000000000000000000000000000aa"
+
 static void test_manifests(void **unused)
 {
     (void)unused;
@@ -56,11 +58,20 @@ static void test_manifests(void **unused)
     };
     char out[65];
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (discover_digest(none[i], strlen(none[i]), out)) fail_msg("%s", none[i]);
+        if (discover_digest(none[i], strlen(none[i]), LAYER_WEIGHTS, out))
+            fail_msg("%s", none[i]);
     static const char good[] =
         "{\"layers\":[{\"digest\":7},{" MODEL ",\"digest\":\"sha256:" DIGITS "\"}]}";
-    assert_true(discover_digest(good, strlen(good), out));
+    assert_true(discover_digest(good, strlen(good), LAYER_WEIGHTS, out));
     assert_string_equal(out, DIGITS);
+    assert_false(discover_digest(good, strlen(good), LAYER_ADAPTER, out));
+    static const char tuned[] =
+        "{\"layers\":[{" MODEL ",\"digest\":\"sha256:" DIGITS "\"},{\"mediaType\":"
+        "\"application/vnd.ollama.image.adapter\",\"digest\":\"sha256:" OTHER_DIGITS "\"}]}";
+    assert_true(discover_digest(tuned, strlen(tuned), LAYER_WEIGHTS, out));
+    assert_string_equal(out, DIGITS);
+    assert_true(discover_digest(tuned, strlen(tuned), LAYER_ADAPTER, out));
+    assert_string_equal(out, OTHER_DIGITS);
 }
 
 int main(void)
