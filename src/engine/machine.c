@@ -68,8 +68,7 @@ static bool open_draft(struct machine *m, const struct engine_config *config,
     /* What it guesses is checked, so of its bits nothing needs to be said. */
     const struct machine_watch silent = {.cancel = cancel};
     if (!machine_check_device(d, config, &params, &silent, err)) return false;
-    d->n_ctx =
-        machine_file_context(d->gguf) < m->n_ctx ? machine_file_context(d->gguf) : m->n_ctx;
+    d->n_ctx = d->context.n < m->n_ctx ? d->context.n : m->n_ctx;
     backend_expect(d->be, d->sizes.weights_bytes);
     d->model = model_open(d->gguf, d->be, &params, NULL, cancel, err);
     if (!d->model) return err_prefix(err, "the draft");

@@ -40,6 +40,7 @@ struct machine {
     bool is_split;                     /* the layers before this one are the CPU's: */
     uint32_t split_at, n_layers;       /* 0: just the embedding is; of n_layers in all */
     struct model_sizes split_sizes[2]; /* in front; on the device */
+    struct model_context context;      /* before memory was asked */
     uint32_t n_ctx;
     const char *kv_type; /* "f16"; static */
     struct model_params params;

@@ -85,14 +85,14 @@ static size_t pools_of(const struct machine *m, struct pool out[2])
 }
 
 /* The context that fits all memories. */
-static bool fit_context(struct machine *m, uint32_t want, uint32_t n_model, struct err *err)
+static bool fit_context(struct machine *m, uint32_t want, struct err *err)
 {
     struct pool pools[2];
     const size_t n = pools_of(m, pools);
     m->n_ctx = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         const uint32_t fits =
-            machine_fit_context(want, n_model, &pools[i].sizes, pools[i].available, err);
+            machine_fit_context(want, m->context.n, &pools[i].sizes, pools[i].available, err);
         if (fits == 0) return n == 2 && err_prefix(err, "%s", pools[i].what);
         if (fits < m->n_ctx) m->n_ctx = fits;
     }
@@ -141,28 +141,42 @@ static void say_sizes(const struct machine *m, char *line, size_t cap)
              m->device_bytes ? readable_size(of, m->device_bytes) : "");
 }
 
+/* Where it is not the model's own: why. */
+static void say_context(const struct machine *m, bool is_free,
+                        const struct machine_watch *watch)
+{
+    const struct model_context *context = &m->context;
+    char line[512];
+    if (is_free && m->n_ctx < context->n) {
+        snprintf(line, sizeof line,
+                 "the context is %u tokens of the model's %u: memory allows no more", m->n_ctx,
+                 context->n_file);
+        machine_warn(watch, line);
+    } else if (is_free && m->n_ctx < context->n_file) {
+        snprintf(line, sizeof line,
+                 "the context is %u tokens of the model's %u: beyond, this model %s, which "
+                 "hearth cannot",
+                 m->n_ctx, context->n_file, context->beyond);
+        machine_warn(watch, line);
+    }
+    if (m->n_ctx > context->n_file) {
+        snprintf(line, sizeof line,
+                 "the context of %u tokens is longer than the %u the model was made for",
+                 m->n_ctx, context->n_file);
+        machine_warn(watch, line);
+    }
+}
+
 bool machine_plan_memory(struct machine *m, const struct engine_config *config,
                          const struct machine_watch *watch, struct err *err)
 {
-    uint32_t n_model = machine_file_context(m->gguf);
     m->system_bytes = resources_memory(NULL);
     m->available = m->device_bytes && !m->is_split ? m->device_bytes : m->system_bytes;
-    if (!fit_context(m, config->n_ctx, n_model, err)) return false;
+    if (!fit_context(m, config->n_ctx, err)) return false;
     char line[512];
     say_sizes(m, line, sizeof line);
     if (watch->sizes) watch->sizes(watch->user, m->sizes.weights_bytes, line);
-    if (config->n_ctx == 0 && m->n_ctx < n_model) {
-        snprintf(line, sizeof line,
-                 "the context is %u tokens of the model's %u: memory allows no more", m->n_ctx,
-                 n_model);
-        machine_warn(watch, line);
-    }
-    if (m->n_ctx > n_model) {
-        snprintf(line, sizeof line,
-                 "the context of %u tokens is longer than the %u the model was made for",
-                 m->n_ctx, n_model);
-        machine_warn(watch, line);
-    }
+    say_context(m, config->n_ctx == 0, watch);
     return true;
 }
 

@@ -25,25 +25,11 @@ bool machine_open_device(struct machine *m, const struct engine_config *config,
     return m->be != NULL;
 }
 
-uint32_t machine_file_context(const struct gguf *g)
-{
-    struct gguf_str arch = {0};
-    uint64_t n = 0;
-    char key[128];
-    if (gguf_string(g, "general.architecture", &arch)) {
-        snprintf(key, sizeof key, "%.*s.context_length", (int)(arch.len < 64 ? arch.len : 64),
-                 arch.data);
-        gguf_u64(g, key, &n);
-    }
-    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
-}
-
 /* Tokens that a device is to have room for, whatever it has of the model. */
 static uint32_t wished_context(const struct machine *m, const struct engine_config *config)
 {
-    const uint32_t n_model = machine_file_context(m->gguf);
     if (config->n_ctx) return config->n_ctx;
-    return n_model < LAYERS_CONTEXT ? n_model : LAYERS_CONTEXT;
+    return m->context.n < LAYERS_CONTEXT ? m->context.n : LAYERS_CONTEXT;
 }
 
 /* ---- the layers on a device ---- */
@@ -99,6 +85,7 @@ bool machine_place_layers(struct machine *m, const struct engine_config *config,
                           struct err *err)
 {
     struct placing s = {m, config, watch};
+    if (!model_context(m->gguf, params, &m->context, err)) return false;
     if (m->device && !model_outline(m->gguf, params, place_program, &s, err)) return false;
     return m->is_split ||
            model_estimate(m->gguf, m->be, params, TIMELINE_MAX_ROWS, &m->sizes, err);
@@ -106,12 +93,14 @@ bool machine_place_layers(struct machine *m, const struct engine_config *config,
 
 /* ---- the draft ---- */
 
-/* What the draft will take there. */
+/* What the draft will take there, and how long it can get. */
 static bool estimate_draft(struct machine *d, const struct backend *be, enum kv_type kv_type,
                            struct err *err)
 {
     const struct model_params params = {.kv_type = kv_type};
-    if (!model_estimate(d->gguf, be, &params, TIMELINE_MAX_ROWS, &d->sizes, err)) return false;
+    if (!model_context(d->gguf, &params, &d->context, err) ||
+        !model_estimate(d->gguf, be, &params, TIMELINE_MAX_ROWS, &d->sizes, err))
+        return false;
     d->sizes.exec_bytes += d->sizes.state_bytes; /* those that guesses come back to */
     return true;
 }

@@ -19,8 +19,9 @@
 bool machine_open_device(struct machine *m, const struct engine_config *config,
                          const char *device, struct err *err);
 
-/* Counts what the model takes (sizes). Where the device has no room for all of it, or shall not
- * have it all, the CPU takes the layers in front: be is then both, and is_split. */
+/* Counts what the model takes (sizes) and learns how long it can get (context). Where the
+ * device has no room for all of it, or shall not have it all, the CPU takes the layers in
+ * front: be is then both, and is_split. */
 bool machine_place_layers(struct machine *m, const struct engine_config *config,
                           const struct model_params *params, const struct machine_watch *watch,
                           struct err *err);
@@ -40,8 +41,5 @@ bool machine_draft_is_apart(const struct machine *m);
 bool machine_check_device(struct machine *m, const struct engine_config *config,
                           const struct model_params *params, const struct machine_watch *watch,
                           struct err *err);
-
-/* context_length of a file whose model was estimated, so that it is there and sound. */
-uint32_t machine_file_context(const struct gguf *g);
 
 #endif

@@ -249,18 +249,11 @@ static void layer_muse_glimmer(struct builder *b, uint32_t layer, struct ref x)
 
 /* Grok-2 makes scores of late rows larger behind their cap, which OP_ATTEND has not: up to the
  * position that the file names nothing is done. */
-static bool grok_temperature(const struct hparams *hp, struct err *err)
+static bool grok_temperature(struct hparams *hp, struct err *err)
 {
-    uint32_t last = 0;
-    if (!hparams_u32(hp, "attention.temperature_length", 0, MAX_CONTEXT, false, &last, err))
-        return false;
-    return last == 0 || hp->n_ctx <= last ||
-           err_set(
-               err, ERR_USER,
-               "%s: behind token %u, key grok.attention.temperature_length, scores count by "
-               "a temperature that hearth has not, but the context is %u tokens; use --ctx "
-               "%u or less",
-               gguf_path(hp->g), last, hp->n_ctx, last);
+    hp->reach.beyond = "scales scores by a temperature";
+    hp->reach.key = "attention.temperature_length";
+    return hparams_u32(hp, hp->reach.key, 0, MAX_CONTEXT, false, &hp->reach.n, err);
 }
 
 /* A factor of cos and sin beside that of YaRN is one that nothing applies. */

@@ -194,19 +194,17 @@ bool hparams_unit_limits(struct hparams *hp, struct err *err)
     return true;
 }
 
-bool hparams_indexer(const struct hparams *hp, struct err *err)
+bool hparams_indexer(struct hparams *hp, struct err *err)
 {
     uint32_t top_k = 0, block = 1;
     if (!hparams_u32(hp, "attention.indexer.top_k", 1, MAX_CONTEXT, true, &top_k, err) ||
         !hparams_u32(hp, "attention.indexer.block_size", 1, MAX_CONTEXT, false, &block, err))
         return false;
     const uint64_t n = (uint64_t)top_k * block;
-    return hp->n_ctx <= n ||
-           err_set(err, ERR_USER,
-                   "%s: beyond %u tokens this model attends to those that its indexer chooses "
-                   "(%s.attention.indexer.top_k), which hearth cannot; up to there it attends "
-                   "to all, but the context is %u: use --ctx %u or less",
-                   gguf_path(hp->g), (uint32_t)n, hp->arch, hp->n_ctx, (uint32_t)n);
+    hp->reach.n = n < MAX_CONTEXT ? (uint32_t)n : MAX_CONTEXT;
+    hp->reach.beyond = "attends to what its indexer chooses";
+    hp->reach.key = "attention.indexer.top_k";
+    return true;
 }
 
 static bool read_ssm_sizes(struct hparams *hp, struct err *err)

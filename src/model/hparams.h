@@ -75,7 +75,13 @@ struct hparams {
     /* Of hyper-connections: what sigmoids are multiplied by where something is added to such a
      * row, and what is added to all of these. */
     float stream_gain, stream_eps;
-    bool has_indexer;      /* where a file may have none */
+    bool has_indexer; /* where a file may have none */
+    /* Up to so many tokens hearth computes what the model does; n 0: however many. */
+    struct {
+        uint32_t n;
+        const char *beyond; /* what "this model" does there; static, as key */
+        const char *key;    /* that says so, without the prefix */
+    } reach;
     bool places;           /* embeddings have rows of a table of n_ctx_train positions added */
     uint32_t n_embd_layer; /* of what each layer adds for a token; 0: nothing */
     uint32_t n_layer_bank; /* from how many layers on x is put by and begun anew; 0: never */
@@ -265,8 +271,8 @@ bool hparams_unit_limit(const struct hparams *hp, const char *key, uint32_t laye
 bool hparams_unit_limits(struct hparams *hp, struct err *err);
 /* Of a family with an indexer, by which a row sees those keys before it that score highest
  * there, or those blocks of keys ("attention.indexer.top_k", "attention.indexer.block_size"):
- * that the context is no longer than these, for then it has nothing to choose. */
-bool hparams_indexer(const struct hparams *hp, struct err *err);
+ * the reach ends with these, up to which it has nothing to choose. */
+bool hparams_indexer(struct hparams *hp, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);
 /* Those of Mamba-1, which has no heads and groups: its rank is n_step. */

@@ -95,6 +95,23 @@ static bool read_n_vocab(struct hparams *hp, bool required, struct err *err)
     return true;
 }
 
+/* Beyond what hearth can do for the model a context ends by itself, but not one that was asked
+ * for. */
+static bool limit_context(struct hparams *hp, const struct model_params *params,
+                          struct err *err)
+{
+    const uint32_t n = hp->reach.n;
+    if (n == 0 || hp->n_ctx <= n) return true;
+    if (params->n_ctx > 0)
+        return err_set(err, ERR_USER,
+                       "%s: beyond %u tokens this model %s (%s.%s), which hearth cannot, but "
+                       "the context is %u: use --ctx %u or less",
+                       gguf_path(hp->g), n, hp->reach.beyond, hp->arch, hp->reach.key,
+                       hp->n_ctx, n);
+    hp->n_ctx = n;
+    return true;
+}
+
 static bool read_params(struct hparams *hp, const struct family *family, const struct gguf *g,
                         const struct model_params *params, struct err *err)
 {
@@ -108,8 +125,8 @@ static bool read_params(struct hparams *hp, const struct family *family, const s
     if (!hparams_read(hp, params->n_ctx, err)) return false;
     /* What a family reads may depend on the vocabulary, and where that is on the family. */
     if (read_n_vocab(hp, false, err) && (!family->read || family->read(hp, err)) &&
-        read_n_vocab(hp, true, err) && hparams_agree(hp, err) &&
-        kv_fits(hp, params->kv_type, err)) {
+        limit_context(hp, params, err) && read_n_vocab(hp, true, err) &&
+        hparams_agree(hp, err) && kv_fits(hp, params->kv_type, err)) {
         hparams_limit_windows(hp);
         return true;
     }
@@ -221,6 +238,19 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
     if (!outline_open(&o, g, params, err)) return false;
     model_program_sizes(&o.p, be, max_rows, out);
     outline_close(&o);
+    return true;
+}
+
+bool model_context(const struct gguf *g, const struct model_params *params,
+                   struct model_context *out, struct err *err)
+{
+    struct hparams hp;
+    const struct family *family = family_find(g, err);
+    if (!family || !read_params(&hp, family, g, params, err)) return false;
+    const uint32_t n = hp.reach.n;
+    *out = (struct model_context){hp.n_ctx, hp.n_ctx_train,
+                                  n > 0 && n < hp.n_ctx_train ? hp.reach.beyond : NULL};
+    hparams_free(&hp);
     return true;
 }
 

@@ -22,7 +22,9 @@ struct model;
 
 struct model_params {
     enum kv_type kv_type;
-    uint32_t n_ctx; /* --ctx: tokens; 0: the model's own. Some rope scalings follow it */
+    /* --ctx: tokens; 0: the model's own, as far as hearth can do what the model does. Some rope
+     * scalings follow it. */
+    uint32_t n_ctx;
     struct adapter adapter; /* of the file (adapter_open) */
 };
 
@@ -43,6 +45,15 @@ struct model_sizes {
     uint64_t exec_bytes;  /* of an exec for steps of max_rows, and of recurrent states */
 };
 
+/* The context of a model, known before anything is loaded. */
+struct model_context {
+    uint32_t n;      /* tokens: params.n_ctx; if that is 0, as many as it can have here */
+    uint32_t n_file; /* context_length of the file */
+    /* It can have fewer than the file's, for beyond "this model" does what hearth cannot;
+     * static. NULL: it can have all. */
+    const char *beyond;
+};
+
 /* What two models take together; the window is a's, the rows are those of the one that keeps
  * more. */
 struct model_sizes model_sizes_sum(struct model_sizes a, const struct model_sizes *b);
@@ -55,8 +66,9 @@ uint64_t model_bytes(const struct model_sizes *s, uint32_t n_ctx);
 
 /* Checks the whole file against its family (keys, tensors, types, shapes), then binds the
  * weights to be. progress and cancel may be NULL; cancel is polled between tensors. NULL with
- * err: an unknown family (ERR_USER), keys or tensors that are missing or odd (ERR_FORMAT, each
- * named), no memory, ERR_CANCELLED. Weights bound until then go with the backend. */
+ * err: an unknown family or more tokens than it can have here (ERR_USER), keys or tensors that
+ * are missing or odd (ERR_FORMAT, each named), no memory, ERR_CANCELLED. Weights bound until
+ * then go with the backend. */
 struct model *model_open(const struct gguf *g, struct backend *be,
                          const struct model_params *params,
                          const struct model_progress *progress, const atomic_bool *cancel,
@@ -69,7 +81,13 @@ bool model_estimate(const struct gguf *g, const struct backend *be,
                     const struct model_params *params, uint32_t max_rows,
                     struct model_sizes *out, struct err *err);
 
-/* The same of a program whose weights are stand-ins, as of a part of a model. */
+/* The context that model_open gives the model, after its checks of keys; tensors it does not
+ * look at. */
+bool model_context(const struct gguf *g, const struct model_params *params,
+                   struct model_context *out, struct err *err);
+
+/* What model_estimate states, of a program whose weights are stand-ins, as of a part of a
+ * model. */
 void model_program_sizes(const struct program *p, const struct backend *be, uint32_t max_rows,
                          struct model_sizes *out);
 
@@ -84,7 +102,7 @@ const char *model_family(const struct model *m); /* "qwen3"; static */
 uint32_t model_n_vocab(const struct model *m);
 uint32_t model_n_layer(const struct model *m);
 uint32_t model_n_ctx_train(const struct model *m); /* context_length of the file */
-uint32_t model_n_ctx(const struct model *m);       /* params.n_ctx, or the file's if 0 */
+uint32_t model_n_ctx(const struct model *m);       /* model_context's n */
 /* File bytes of the weights that one decoded token reads, each counted once; of experts, those
  * used. */
 uint64_t model_token_bytes(const struct model *m);

@@ -661,25 +661,62 @@ static inline void check(const char *name, const struct file *f, const struct si
     check_within(tolerance, name, f, layers, n_layer, softcap);
 }
 
-static inline void check_refused_with(const struct file *f, enum kv_type kv_type,
-                                      const char *message)
+static inline void check_refused_for(const struct file *f, const struct model_params *params,
+                                     const char *message)
 {
-    const struct model_params params = {.kv_type = kv_type};
     struct buf b = {0};
     struct err err = {0};
     struct model_sizes sizes;
     write_file(f, &b);
     struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
     if (!g) fail_msg("%s", err.msg);
-    assert_false(model_estimate(g, NULL, &params, 1, &sizes, &err));
+    assert_false(model_estimate(g, NULL, params, 1, &sizes, &err));
     assert_string_equal(err.msg, message);
     gguf_close(g);
     buf_free(&b);
 }
 
+static inline void check_refused_with(const struct file *f, enum kv_type kv_type,
+                                      const char *message)
+{
+    check_refused_for(f, &(struct model_params){.kv_type = kv_type}, message);
+}
+
 static inline void check_refused(const struct file *f, const char *message)
 {
     check_refused_with(f, KV_F32, message);
+}
+
+static inline struct model_context context_of(const struct file *f, uint32_t n_ctx)
+{
+    const struct model_params params = {.kv_type = KV_F32, .n_ctx = n_ctx};
+    struct model_context context = {0};
+    struct buf b = {0};
+    struct err err;
+    write_file(f, &b);
+    struct gguf *g = gguf_from_memory(b.data, b.len, "m.gguf", &err);
+    if (!g || !model_context(g, &params, &context, &err)) fail_msg("%s", err.msg);
+    gguf_close(g);
+    buf_free(&b);
+    return context;
+}
+
+/* Of the file's 4096 tokens the context has the first n, for beyond this model does what hearth
+ * cannot, as key says; one of more that is asked for is refused. */
+static inline void check_reach(const struct file *f, uint32_t n, const char *beyond,
+                               const char *key)
+{
+    const struct model_context free = context_of(f, 0), asked = context_of(f, n);
+    char message[512];
+    assert_int_equal(free.n, n);
+    assert_int_equal(free.n_file, 4096);
+    assert_string_equal(free.beyond, beyond);
+    assert_int_equal(asked.n, n);
+    snprintf(message, sizeof message,
+             "m.gguf: beyond %u tokens this model %s (%s), which hearth cannot, but the "
+             "context is %u: use --ctx %u or less",
+             n, beyond, key, n + 1, n);
+    check_refused_for(f, &(struct model_params){.kv_type = KV_F32, .n_ctx = n + 1}, message);
 }
 
 /* Every period-th layer as `full`, the others as `local`. */

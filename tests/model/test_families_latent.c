@@ -330,8 +330,8 @@ static void indexer_tensors(struct file *f, int layer)
     layer_tensor(f, layer, "indexer.attn_q_b", N_QUERY, (size_t)INDEX_HEADS * INDEX_KEY);
 }
 
-/* An indexer chooses nothing where the context is no longer than what it chooses; not each
- * layer of glm-dsa has one. */
+/* An indexer chooses nothing where the context is no longer than what it chooses, and where it
+ * would be longer, it ends there; not each layer of glm-dsa has one. */
 static void test_indexed(void **unused)
 {
     (void)unused;
@@ -352,13 +352,12 @@ static void test_indexed(void **unused)
         snprintf(message, sizeof message, "m.gguf: key %s.attention.indexer.top_k is missing",
                  archs[i]);
         check_refused(&f, message);
-        key_u32(&f, "attention.indexer.top_k", 4095);
-        snprintf(message, sizeof message,
-                 "m.gguf: beyond 4095 tokens this model attends to those that its indexer "
-                 "chooses (%s.attention.indexer.top_k), which hearth cannot; up to there it "
-                 "attends to all, but the context is 4096: use --ctx 4095 or less",
-                 archs[i]);
-        check_refused(&f, message);
+        key_u32(&f, "attention.indexer.top_k", N_IDS);
+        snprintf(message, sizeof message, "%s.attention.indexer.top_k", archs[i]);
+        check_reach(&f, N_IDS, "attends to what its indexer chooses", message);
+        key_f32(&f, "rope.freq_base", (float)base);
+        snprintf(message, sizeof message, "%s in a short context", archs[i]);
+        check_latent(most, message, &f, &s, LAYERS);
         file_free(&f);
     }
 }

@@ -462,6 +462,7 @@ static void test_grok(void **unused)
     file_init(&f, &two);
     grok_numbers(&f);
     key_u32(&f, "attention.temperature_length", 4096);
+    assert_null(context_of(&f, 0).beyond);
     check_within(most, "grok with a feed-forward beside", &f, layers, LAYERS, 0);
     file_free(&f);
 }
@@ -471,11 +472,9 @@ static void test_grok_refused(void **unused)
     (void)unused;
     struct file f;
     file_init(&f, &grok);
-    key_u32(&f, "attention.temperature_length", 4095);
-    check_refused(&f,
-                  "m.gguf: behind token 4095, key grok.attention.temperature_length, scores "
-                  "count by a temperature that hearth has not, but the context is 4096 "
-                  "tokens; use --ctx 4095 or less");
+    key_u32(&f, "attention.temperature_length", 1024);
+    check_reach(&f, 1024, "scales scores by a temperature",
+                "grok.attention.temperature_length");
     file_free(&f);
     file_init(&f, &grok);
     key_bool(&f, "expert_weights_norm", true);
@@ -539,10 +538,9 @@ static void test_minimax_m3(void **unused)
     minimax_init(&f, &minimax);
     key_u32(&f, "attention.indexer.top_k", 16);
     key_u32(&f, "attention.indexer.block_size", 128);
-    check_refused(&f,
-                  "m.gguf: beyond 2048 tokens this model attends to those that its indexer "
-                  "chooses (minimax-m3.attention.indexer.top_k), which hearth cannot; up to "
-                  "there it attends to all, but the context is 4096: use --ctx 2048 or less");
+    check_reach(&f, 2048, "attends to what its indexer chooses",
+                "minimax-m3.attention.indexer.top_k");
+    assert_int_equal(context_of(&f, 16).n, 16);
     file_free(&f);
 }
 
