@@ -33,6 +33,13 @@ struct allowed {
 /* The states of a reply: as many as recur, where a value is written that has several parts. */
 enum { N_ALLOWED = 64 };
 
+/* A grammar, and what was found of it: with 151,936 tokens up to 1.2 MB. */
+struct found {
+    struct matcher *matcher; /* NULL: none yet */
+    uint64_t used;           /* when a reply began with it last */
+    struct allowed allowed[N_ALLOWED];
+};
+
 /* Where the answer is, and what the next token may do besides. */
 struct stand {
     matcher_state state;
@@ -45,15 +52,15 @@ struct bound {
     size_t n_vocab;
     struct word *words; /* NULL: not sorted yet */
     size_t n_words;
-    struct matcher *matcher; /* of the last grammar; NULL: there was none */
+    struct found founds[BOUND_GRAMMARS];
+    struct found *found; /* of the last grammar; NULL: there was none */
     bool is_bound;
     struct stand now;
     struct stand *before; /* of the tokens that were accepted, the last of them last */
     size_t n_before, cap_before;
     int32_t opens[REASONING_MAX_IDS];
     size_t n_opens;
-    struct allowed allowed[N_ALLOWED];
-    uint64_t asked;
+    uint64_t asked, n_walks;
     uint32_t *with_opens;              /* [n_vocab bits] */
     matcher_state path[MAX_PIECE + 1]; /* of the word that is walked */
 };
@@ -68,25 +75,38 @@ struct bound *bound_new(const struct tokenizer *tok, size_t n_vocab)
     struct bound *b = mem_zalloc(1, sizeof *b);
     b->tok = tok;
     b->n_vocab = n_vocab;
-    for (size_t i = 0; i < N_ALLOWED; i++)
-        b->allowed[i].state = MATCHER_DEAD;
     return b;
 }
 
-static void forget_grammar(struct bound *b)
+static void forget_grammar(struct found *f)
 {
-    for (size_t i = 0; i < N_ALLOWED; i++) {
-        free(b->allowed[i].bits);
-        b->allowed[i] = (struct allowed){.state = MATCHER_DEAD};
+    for (size_t i = 0; i < N_ALLOWED; i++)
+        free(f->allowed[i].bits);
+    matcher_free(f->matcher);
+    *f = (struct found){0};
+}
+
+/* Of those kept the one that was bound to longest ago makes room. */
+static struct found *find_grammar(struct bound *b, const struct grammar *g)
+{
+    struct found *oldest = &b->founds[0];
+    for (size_t i = 0; i < BOUND_GRAMMARS; i++) {
+        struct found *f = &b->founds[i];
+        if (f->matcher && matcher_grammar(f->matcher) == g) return f;
+        if (f->used < oldest->used) oldest = f;
     }
-    matcher_free(b->matcher);
-    b->matcher = NULL;
+    forget_grammar(oldest);
+    oldest->matcher = matcher_new(g);
+    for (size_t i = 0; i < N_ALLOWED; i++)
+        oldest->allowed[i].state = MATCHER_DEAD;
+    return oldest;
 }
 
 void bound_free(struct bound *b)
 {
     if (!b) return;
-    forget_grammar(b);
+    for (size_t i = 0; i < BOUND_GRAMMARS; i++)
+        forget_grammar(&b->founds[i]);
     free(b->words);
     free(b->before);
     free(b->with_opens);
@@ -150,6 +170,8 @@ static void set_bit(uint32_t *bits, int32_t id)
 static void find_allowed(struct bound *b, matcher_state state, uint32_t *bits)
 {
     memset(bits, 0, n_bits_words(b) * sizeof *bits);
+    struct matcher *m = b->found->matcher;
+    b->n_walks++;
     size_t alive = 0; /* so many bytes of the word before can be written */
     b->path[0] = state;
     for (size_t i = 0; i < b->n_words; i++) {
@@ -158,13 +180,13 @@ static void find_allowed(struct bound *b, matcher_state state, uint32_t *bits)
         if (alive < w->shared) continue;
         while (alive < w->piece.len) {
             const uint8_t byte = (uint8_t)w->piece.data[alive];
-            const matcher_state next = matcher_step(b->matcher, b->path[alive], byte);
+            const matcher_state next = matcher_step(m, b->path[alive], byte);
             if (next == MATCHER_DEAD) break;
             b->path[++alive] = next;
         }
         if (alive == w->piece.len) set_bit(bits, w->id);
     }
-    if (!matcher_may_end(b->matcher, state)) return;
+    if (!matcher_may_end(m, state)) return;
     size_t n_ends;
     const int32_t *ends = tokenizer_ends(b->tok, &n_ends);
     for (size_t i = 0; i < n_ends; i++)
@@ -192,11 +214,10 @@ bool bound_begin(struct bound *b, const struct grammar *g, const char *said, siz
     b->n_before = b->n_opens = 0;
     if (!g) return true;
     if (!b->words) sort_vocabulary(b);
-    if (!b->matcher || matcher_grammar(b->matcher) != g) {
-        forget_grammar(b);
-        b->matcher = matcher_new(g);
-    }
-    b->now = (struct stand){matcher_steps(b->matcher, MATCHER_START, said, n), true, false};
+    b->found = find_grammar(b, g);
+    b->found->used = ++b->asked;
+    b->now =
+        (struct stand){matcher_steps(b->found->matcher, MATCHER_START, said, n), true, false};
     if (b->now.state != MATCHER_DEAD) return true;
     b->is_bound = false;
     return err_set(err, ERR_USER,
@@ -240,7 +261,7 @@ void bound_accept(struct bound *b, int32_t id)
         b->now.at_ease = true;
     } else {
         const struct piece p = tokenizer_piece(b->tok, id);
-        b->now.state = matcher_steps(b->matcher, b->now.state, p.data, p.len);
+        b->now.state = matcher_steps(b->found->matcher, b->now.state, p.data, p.len);
     }
     b->now.opens = false;
 }
@@ -256,9 +277,9 @@ void bound_take_back(struct bound *b)
  * makes room. */
 static const uint32_t *allowed_in(struct bound *b, matcher_state state)
 {
-    struct allowed *oldest = &b->allowed[0];
+    struct allowed *oldest = &b->found->allowed[0];
     for (size_t i = 0; i < N_ALLOWED; i++) {
-        struct allowed *a = &b->allowed[i];
+        struct allowed *a = &b->found->allowed[i];
         if (a->bits && a->state == state) {
             a->used = ++b->asked;
             return a->bits;
@@ -285,6 +306,11 @@ const uint32_t *bound_allowed(struct bound *b)
 
 bool bound_is_over(const struct bound *b)
 {
-    return b->is_bound && !b->now.at_ease && matcher_may_end(b->matcher, b->now.state) &&
-           !matcher_may_go_on(b->matcher, b->now.state);
+    return b->is_bound && !b->now.at_ease && matcher_may_end(b->found->matcher, b->now.state) &&
+           !matcher_may_go_on(b->found->matcher, b->now.state);
+}
+
+uint64_t bound_n_walks(const struct bound *b)
+{
+    return b->n_walks;
 }

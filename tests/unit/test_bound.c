@@ -159,6 +159,42 @@ static void test_thoughts(void **state)
     tokenizer_close(tok);
 }
 
+/* Schemas that take turns find again what was found of them, and of more than are kept the
+ * oldest makes room. */
+static void test_turns(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct tokenizer *tok = thinker();
+    struct grammar *g[BOUND_GRAMMARS + 1];
+    struct bound *b = bound_new(tok, tokenizer_n_vocab(tok));
+    for (size_t i = 0; i <= BOUND_GRAMMARS; i++) {
+        char schema[32];
+        snprintf(schema, sizeof schema, "{\"const\":%zu}", i);
+        g[i] = grammar_of(schema);
+    }
+    for (size_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < BOUND_GRAMMARS; i++) {
+            assert_true(bound_begin(b, g[i], NULL, 0, &err));
+            bound_answer(b, NULL, 0);
+            for (size_t k = 0; k <= BOUND_GRAMMARS; k++)
+                assert_int_equal(has(bound_allowed(b), '0' + (int32_t)k), k == i);
+            assert_int_equal(bound_n_walks(b), round == 0 ? i + 1 : BOUND_GRAMMARS);
+            assert_true(bound_begin(b, NULL, NULL, 0, &err));
+        }
+    const size_t order[] = {BOUND_GRAMMARS, 1, 0}; /* the last of them is gone, 1 is not */
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(bound_begin(b, g[order[i]], NULL, 0, &err));
+        bound_answer(b, NULL, 0);
+        assert_true(has(bound_allowed(b), '0' + (int32_t)order[i]));
+        assert_int_equal(bound_n_walks(b), BOUND_GRAMMARS + (i == 2 ? 2 : 1));
+    }
+    bound_free(b);
+    for (size_t i = 0; i <= BOUND_GRAMMARS; i++)
+        grammar_release(g[i]);
+    tokenizer_close(tok);
+}
+
 /* The sampler draws none but those, however likely the others are. */
 static void test_draws(void **state)
 {
@@ -211,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_thoughts),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_draws),
     };
     return cmocka_run_group_tests_name("bound", tests, NULL, NULL);
