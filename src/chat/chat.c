@@ -93,6 +93,7 @@ bool chat_close(struct chat *c)
     options_free(c->given);
     free(c->template.text);
     engine_grammar_release(c->grammar);
+    schemas_free(&c->bond.schemas);
     free(c->model_line);
     free(c->before.model);
     free(c->before.adapter);
@@ -253,6 +254,16 @@ void chat_cancel(struct chat *c)
 }
 
 /* ---- lines ---- */
+
+bool chat_bind(struct chat *c, const char *schema, struct err *err)
+{
+    const struct grammar *g = NULL;
+    const bool is_free = !schema || strcmp(schema, "off") == 0;
+    if (!is_free && !(g = schemas_find(&c->bond.schemas, schema, err))) return false;
+    c->bond.counts = schema != NULL;
+    c->bond.grammar = g;
+    return true;
+}
 
 bool chat_say(struct chat *c, const char *text, size_t n)
 {

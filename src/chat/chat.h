@@ -59,6 +59,11 @@ void chat_cancel(struct chat *c);
  */
 bool chat_say(struct chat *c, const char *text, size_t n);
 
+/* What replies keep to from now on, whatever --schema says: a schema, which is an object of
+ * JSON, "json" or "off"; NULL: what --schema says. One that was bound to lately is not compiled
+ * again. On failure all is as before: ERR_FORMAT, it cannot be promised. IDLE or LOADING. */
+bool chat_bind(struct chat *c, const char *schema, struct err *err);
+
 /* Puts a text before the next message, as /read does, without a word. Alone it can be sent by a
  * message that is blank. Any state. */
 void chat_put_before(struct chat *c, const char *text, size_t n);

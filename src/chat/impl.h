@@ -16,6 +16,7 @@
 #include "chat/chat.h"
 #include "chat/face.h"
 #include "chat/sanitise.h"
+#include "chat/schemas.h"
 #include "engine/engine.h"
 
 struct archive;
@@ -96,6 +97,13 @@ struct context {
 
 /* ---- from one turn to the next ---- */
 
+/* What chat_bind says of replies. */
+struct bond {
+    bool counts;                   /* rather than --schema */
+    const struct grammar *grammar; /* of schemas; NULL: replies may be anything */
+    struct schemas schemas;
+};
+
 /* What /read or a paste puts before the next message. */
 struct attached {
     struct buf text;
@@ -148,7 +156,8 @@ struct chat {
     struct engine_config config;
     char *draft_path;              /* of config */
     const struct grammar *grammar; /* of --schema; NULL: replies may be anything */
-    char *model_line;              /* for a greeting; NULL before a model is there */
+    struct bond bond;
+    char *model_line; /* for a greeting; NULL before a model is there */
     struct before before;
 
     struct conversation *conversation;

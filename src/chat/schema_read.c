@@ -7,8 +7,6 @@
 #include "config/options.h"
 #include "engine/engine.h"
 
-#define MAX_SCHEMA_BYTES ((size_t)1 << 20)
-
 /* NULL and err: it cannot be read, or not be promised. */
 static const struct grammar *read_grammar(const struct options *o, struct err *err)
 {
@@ -17,7 +15,7 @@ static const struct grammar *read_grammar(const struct options *o, struct err *e
     struct buf text = {0};
     const struct grammar *g = NULL;
     if (!path) buf_puts(&text, o->schema);
-    if (!path || file_read(path, MAX_SCHEMA_BYTES, &text, err)) {
+    if (!path || file_read(path, SCHEMA_MAX_BYTES, &text, err)) {
         g = engine_grammar(buf_str(&text), text.len, err);
         if (!g && path) err_prefix(err, "%s", path);
     }

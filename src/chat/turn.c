@@ -38,7 +38,7 @@ static struct engine_sampling sampling_of(const struct chat *c, struct engine_bi
         .n_stop = o->stop.n,
         .bias = bias,
         .n_bias = n_bias,
-        .grammar = c->grammar,
+        .grammar = c->bond.counts ? c->bond.grammar : c->grammar,
         .said = base ? base->answer : NULL,
         .n_said = base ? base->answer_len : 0,
         .no_thought = o->think == THINK_OFF,

@@ -347,6 +347,17 @@ static bool refuse_line(struct pipe *p, const struct err *err)
     return false;
 }
 
+/* What the line wants of its reply; the line after it begins with the option again. */
+static bool bind_reply(struct pipe *p)
+{
+    struct err err;
+    const bool is_own = p->turn.schema.len > 0;
+    if (chat_bind(p->chat, is_own ? buf_str(&p->turn.schema) : NULL, &err)) return true;
+    err_prefix(&err, "\"schema\"");
+    source_blame(&p->source, &err);
+    return refuse_line(p, &err);
+}
+
 /* The next turn of lines, as a message; false if there is none yet. */
 static bool next_line(struct pipe *p)
 {
@@ -366,6 +377,7 @@ static bool next_line(struct pipe *p)
         source_blame(&p->source, &err);
         return refuse_line(p, &err);
     }
+    if (!bind_reply(p)) return false;
     if (forget) chat_line(p->chat, "/clear", 6);
     return true;
 }

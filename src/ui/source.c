@@ -102,6 +102,21 @@ static bool take_id(const json_t *value, struct source_turn *turn, struct err *e
                    ID_MAX_BYTES);
 }
 
+/* The order of the keys stays: it is the order in a reply. */
+static bool take_schema(const json_t *value, struct source_turn *turn, struct err *err)
+{
+    const char *word = json_string_value(value);
+    char *text =
+        json_is_object(value) ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    if (text)
+        append_printable(&turn->schema, text);
+    else if (word && (strcmp(word, "json") == 0 || strcmp(word, "off") == 0))
+        buf_puts(&turn->schema, word);
+    free(text);
+    return turn->schema.len > 0 ||
+           err_set(err, ERR_USER, "\"schema\" must be an object, \"json\" or \"off\"");
+}
+
 static bool take_key(const char *key, const json_t *value, struct source_turn *turn,
                      struct err *err)
 {
@@ -113,8 +128,10 @@ static bool take_key(const char *key, const json_t *value, struct source_turn *t
         if (!json_is_boolean(value))
             return err_set(err, ERR_USER, "\"new\" must be true or false");
         turn->is_new = json_is_true(value);
+    } else if (strcmp(key, "schema") == 0) {
+        return take_schema(value, turn, err);
     } else if (strcmp(key, "id") != 0) {
-        return err_set(err, ERR_USER, "unknown key \"%s\", expected prompt, id or new",
+        return err_set(err, ERR_USER, "unknown key \"%s\", expected prompt, id, new or schema",
                        printable(shown, sizeof shown, key, strlen(key)));
     }
     return true;
@@ -185,6 +202,7 @@ void source_turn_clear(struct source_turn *turn)
 {
     buf_clear(&turn->text);
     buf_clear(&turn->id);
+    buf_clear(&turn->schema);
     turn->is_new = false;
 }
 
@@ -192,4 +210,5 @@ void source_turn_free(struct source_turn *turn)
 {
     buf_free(&turn->text);
     buf_free(&turn->id);
+    buf_free(&turn->schema);
 }

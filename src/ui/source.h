@@ -2,8 +2,9 @@
  * --prompts FILE, one per line or one per JSON object.
  *
  * A JSON line is {"prompt": TEXT}, with "id" (a text or a whole number, given back in the
- * events of the turn) and "new": true (begin a new conversation before it) where wanted. The
- * owner embeds it. Main thread; only source_open and source_read do I/O. */
+ * events of the turn), "new": true (begin a new conversation before it) and "schema" (an
+ * object, "json" or "off": what --schema would say, for the one reply) where wanted. The owner
+ * embeds it. Main thread; only source_open and source_read do I/O. */
 #ifndef UI_SOURCE_H
 #define UI_SOURCE_H
 
@@ -31,7 +32,8 @@ struct source {
 /* What a line asks. */
 struct source_turn {
     struct buf text;
-    struct buf id; /* as JSON; empty: none */
+    struct buf id;     /* as JSON; empty: none */
+    struct buf schema; /* JSON in one line of ASCII, json or off; empty: as --schema says */
     bool is_new;
 };
 

@@ -1,7 +1,7 @@
 /* Lines of JSON are anybody's: a turn of --stdin jsonl that comes out of one is UTF-8, and its
- * id is one short line of ASCII that goes into every event; of those that inspect reads, ids
- * are the vocabulary's, and those that were named come back as they were. What is refused is
- * refused in one line of words. */
+ * id is one short line of ASCII that goes into every event, and its schema an object in one
+ * line or a word; of those that inspect reads, ids are the vocabulary's, and those that were
+ * named come back as they were. What is refused is refused in one line of words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,8 @@
 #include "base/utf8.h"
 #include "gguf/gguf.h"
 #include "target.h"
+#include "text/grammar.h"
+#include "text/schema.h"
 #include "text/tokenizer.h"
 #include "ui/source.h"
 
@@ -30,6 +32,22 @@ static struct tokenizer *vocab(void)
     return tok;
 }
 
+/* A schema that a line brings is read again by who compiles it: it is an object as one line of
+ * ASCII, or one of two words. */
+static void must_be_schema(const struct buf *schema)
+{
+    struct err err = {0};
+    for (size_t i = 0; i < schema->len; i++)
+        must(schema->data[i] >= ' ' && schema->data[i] <= '~');
+    if (schema->len == 0 || strcmp(buf_str(schema), "json") == 0 ||
+        strcmp(buf_str(schema), "off") == 0)
+        return;
+    must(schema->data[0] == '{' && schema->data[schema->len - 1] == '}');
+    struct grammar *g = schema_grammar(schema->data, schema->len, &err);
+    if (!g) must_be_refusal(&err);
+    grammar_release(g);
+}
+
 static void try_turn(const char *s, size_t n)
 {
     struct source_turn turn = {0};
@@ -38,6 +56,7 @@ static void try_turn(const char *s, size_t n)
         must(utf8_valid(buf_str(&turn.text), turn.text.len) && turn.id.len <= 256);
         for (size_t i = 0; i < turn.id.len; i++)
             must(turn.id.data[i] >= ' ' && turn.id.data[i] <= '~');
+        must_be_schema(&turn.schema);
     } else {
         must_be_mistake(&err);
     }

@@ -80,6 +80,53 @@ check "the environment, too" eval 'HEARTH_SCHEMA=$dir/person.json go 0 "${ask[@]
 lines() { printf 'one\ntwo\nthree\n' | "$hearth" -q --private --stdin lines --schema "$dir/person.json" >"$dir/out"; }
 check "a reply for each line" eval 'lines && people 3'
 
+# --- A line of JSON that says what its one reply is
+cat >"$dir/own.jsonl" <<'END'
+{"prompt": "one", "schema": {"properties": {"b": {"const": 0.1}, "a": {"enum": ["\u00e9\n", 1e300]}}, "required": ["b", "a"]}}
+{"prompt": "two"}
+{"schema": "json", "prompt": "three"}
+{"prompt": "four", "schema": "off", "new": true, "id": 4}
+{"prompt": "five", "schema": {"enum": ["yes", "no"]}}
+END
+own() { exits 0 "$hearth" -q --private --temp 3 --seed 5 -n 400 --stdin jsonl --json "$@" <"$dir/own.jsonl"; }
+cat >"$dir/own.py" <<'PY'
+import json, sys
+ends = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "end"]
+texts = [e["text"] for e in ends]
+assert len(ends) == 5, ends
+first = json.loads(texts[0])
+assert list(first) == ["b", "a"] and first["b"] == 0.1 and first["a"] in ["é\n", 1e300], first
+if sys.argv[2] == "word":
+    assert json.loads(texts[1]) == "maybe", texts
+else:
+    try: json.loads(texts[1]); assert False, texts
+    except ValueError: pass
+assert type(json.loads(texts[2])) in (dict, list), texts
+try: json.loads(texts[3]); assert False, texts
+except ValueError: pass
+assert ends[3]["id"] == 4
+assert json.loads(texts[4]) in ["yes", "no"], texts
+PY
+check "a line says what its reply is" own
+check "  and no other line's" python3 "$dir/own.py" "$dir/out" free
+check "  the option is back behind it" eval 'own --schema "{\"const\": \"maybe\"}" && python3 "$dir/own.py" "$dir/out" word'
+check "  --prompts, too" exits 0 "$hearth" -q --private --temp 3 --seed 5 -n 400 --json --prompts "$dir/own.jsonl"
+check "  as read from a file" python3 "$dir/own.py" "$dir/out" free
+wrong() # SCHEMA MESSAGE
+{
+    printf '{"prompt": "x", "schema": {"const": 1}}\n{"prompt": "y", "id": "b", "schema": %s}\n{"prompt": "z"}\n' "$1" |
+        exits 2 "$hearth" -q --private --stdin jsonl --jsonl &&
+        says "hearth: standard input, line 2: \"schema\"$2" &&
+        tail -n 1 "$dir/out" | grep -q '"id":"b".*"exit":2'
+}
+check "one that cannot be promised" wrong '{"properties": {"a": {"not": {}}}}' ": /properties/a: 'not' is not supported"
+check "one that is no object" wrong '"person.json"' ' must be an object, "json" or "off"'
+check "one that is nothing" wrong null ' must be an object, "json" or "off"'
+check "one that is too long" eval 'wrong "{\"const\": \"$(head -c 1048576 /dev/zero | tr "\0" x)\"}" ": expected at most 1048576 bytes, found 1048588"'
+exits 0 "$hearth" -q --session kept --stdin jsonl <<<'{"prompt": "a", "schema": {"const": 1}}'
+check "a line that is wrong begins nothing anew" exits 2 "$hearth" -q --session kept --stdin jsonl <<<'{"prompt": "b", "new": true, "schema": {"not": {}}}'
+check "  what was said is there" eval 'exits 0 "$hearth" -q --session kept --json --stdin jsonl <<<"{\"prompt\": \"c\", \"schema\": {\"const\": 2}}" && [ "$("$hearth" sessions show kept | grep -c "^ *[12]$")" = 2 ]'
+
 # The end of the reply is where it is whole, and costs no token.
 check "--json says how it ended" go 0 "${ask[@]}" --json --temp 0 --schema '{"const": 1}'
 check "  by itself" prints '"stop":"end"'
