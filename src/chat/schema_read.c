@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "chat/impl.h"
 #include "config/options.h"
 #include "engine/engine.h"
@@ -11,12 +12,13 @@
 static const struct grammar *read_grammar(const struct options *o, struct err *err)
 {
     const char *path = options_file(o, OPT_SCHEMA);
-    if (!path && *o->schema != '{') return engine_grammar(NULL, 0, err); /* json */
+    if (strcmp(o->schema, "json") == 0) return engine_grammar(NULL, 0, err);
     struct buf text = {0};
     const struct grammar *g = NULL;
     if (!path) buf_puts(&text, o->schema);
     if (!path || file_read(path, SCHEMA_MAX_BYTES, &text, err)) {
-        g = engine_grammar(buf_str(&text), text.len, err);
+        const size_t mark = utf8_mark(buf_str(&text), text.len);
+        g = engine_grammar(buf_str(&text) + mark, text.len - mark, err);
         if (!g && path) err_prefix(err, "%s", path);
     }
     buf_free(&text);

@@ -169,7 +169,8 @@ static bool find_word(const struct option_row *row, const char *text, size_t *nu
 bool option_is_path(const struct option_row *row, const char *text)
 {
     size_t number;
-    return !find_word(row, text, &number) && !(row->flags & OPTION_TEXT && *text == '{');
+    const bool is_text = row->flags & OPTION_TEXT && text[strspn(text, " \t\r\n")] == '{';
+    return !is_text && !find_word(row, text, &number);
 }
 
 static bool parse_word(const struct option_row *row, const char *text, double *number,

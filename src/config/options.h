@@ -217,7 +217,8 @@ enum {
     OPTION_HIDDEN = 8, /* not in --help */
     OPTION_CWD = 16,   /* a relative path in an INI file is relative to the current folder */
     OPTION_NO_ENV = 32,
-    OPTION_TEXT = 128,       /* a value of a path that begins with { is the text itself */
+    OPTION_TEXT = 128,       /* a value of a path that begins with {, be it behind
+                              * blanks and line ends, is the text itself */
     OPTION_HEARTH_ONLY = 64, /* a key of [hearth], not of a profile */
 };
 

@@ -136,6 +136,8 @@ switch jsonl
 takes schema /s.json json off
 go --schema '{"type": "null"}'
 check "--schema itself" grep -qxF 'schema = "{\"type\": \"null\"}"  ; flag --schema' "$dir/out"
+go --schema $'\n{"type": 1}'
+check "  behind a line end" grep -qxF 'schema = "\n{\"type\": 1}"  ; flag --schema' "$dir/out"
 
 takes max-tokens -1 0 5
 refuses max-tokens -2 'a whole number of at least -1'

@@ -65,6 +65,11 @@ check "  too" people 1
 check "the schema may be the text itself" go 0 "${ask[@]}" --schema '{"enum": ["yes", "no"]}'
 word() { python3 -c 'import json, sys; assert json.load(open(sys.argv[1])) in ["yes", "no"]' "$dir/out"; }
 check "  of a few words" word
+check "  behind the blanks of who quotes a page" go 0 "${ask[@]}" --schema $'\n\t {"enum": ["yes", "no"]}'
+check "  too" word
+printf '\357\273\277{"enum": ["yes", "no"]}' >"$dir/mark.json"
+check "a byte order mark is no part of it" go 0 "${ask[@]}" --schema "$dir/mark.json"
+check "  either" word
 any()
 {
     for seed in $(seq 12); do
