@@ -523,6 +523,7 @@ void option_takes(const struct option_row *row, struct buf *out)
     case OPTION_PATH:
     case OPTION_PATHS:
         buf_puts(out, row->words ? "a path, " : "a path");
+        if (row->flags & OPTION_TEXT) buf_puts(out, "{...}, ");
         take_words(row, out);
         break;
     case OPTION_DRAFT: buf_puts(out, "a path, lookup, a path with ,lookup or off"); break;

@@ -225,6 +225,7 @@ static void test_set(void **unused)
         {"/set top-k", "it can be a whole number ", true},
         {"/set color", "it can be auto, always or never", true},
         {"/set quiet", "it can be on or off", true},
+        {"/set schema", "it can be a path, {...}, off or json", true},
         {"/set stop", "or several between commas", true},
         {"/set temp=0.5", "temp               0.5 ", true},
         {"/set temp = 0.4", "temp               0.4 ", true},

@@ -134,6 +134,7 @@ switch no-stream
 switch json
 switch jsonl
 takes schema /s.json json off
+refuses schema '' 'a path, {...}, off or json'
 go --schema '{"type": "null"}'
 check "--schema itself" grep -qxF 'schema = "{\"type\": \"null\"}"  ; flag --schema' "$dir/out"
 go --schema $'\n{"type": 1}'
