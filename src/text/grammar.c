@@ -89,6 +89,10 @@ void grammar_fill(struct grammar *g, grammar_place hole, grammar_place to)
 
 uint32_t grammar_rule(struct grammar *g)
 {
+    if (g->n_rules >= GRAMMAR_MAX_RULES) {
+        g->is_full = true;
+        return (uint32_t)g->n_rules - 1;
+    }
     MEM_GROW(g->rules, g->n_rules, g->cap_rules);
     g->rules[g->n_rules] = GRAMMAR_END;
     return (uint32_t)g->n_rules++;
@@ -108,7 +112,8 @@ struct search {
     const struct grammar *g;
     uint8_t *rule_marks; /* [n_rules] */
     bool *is_nullable;   /* [n_rules] of those that are done: it may be nothing at all */
-    uint32_t *seen;      /* [n] the visit that was here last */
+    uint32_t *chains; /* [n_rules] of those: how many it calls before a byte, one in another */
+    uint32_t *seen;   /* [n] the visit that was here last */
     uint32_t visit;
     grammar_place *stack; /* of the visits under way, one behind the other */
     size_t n_stack, cap_stack;
@@ -124,10 +129,12 @@ static void visit_later(struct search *s, grammar_place at, uint32_t visit)
     s->stack[s->n_stack++] = at;
 }
 
-/* What can come of a place before a byte, one step. */
-static bool visit_place(struct search *s, grammar_place at, uint32_t visit, bool *ends)
+/* What can come of a place of a rule before a byte, one step. */
+static bool visit_place(struct search *s, grammar_place at, uint32_t visit, uint32_t rule,
+                        bool *ends)
 {
     const struct grammar_node *node = &s->g->nodes[at];
+    uint32_t chain;
     switch ((enum grammar_kind)node->kind) {
     case GRAMMAR_RETURN: *ends = true; break;
     case GRAMMAR_BYTE: break;
@@ -137,14 +144,17 @@ static bool visit_place(struct search *s, grammar_place at, uint32_t visit, bool
         break;
     case GRAMMAR_CALL:
         if (!visit_rule(s, node->b)) return false;
+        chain = s->chains[node->b] + (node->a != GRAMMAR_END);
+        if (chain > s->chains[rule]) s->chains[rule] = chain;
         if (s->is_nullable[node->b]) visit_later(s, node->a, visit);
         break;
     }
     return true;
 }
 
-/* False: the rule calls itself before a byte. A place may be seen by several rules, so each
- * visit has a number; the deepest chain of rules is as long as there are rules. */
+/* False: the rule calls itself before a byte, or too many each other. A place may be seen by
+ * several rules, so each visit has a number; the deepest chain of rules is as long as there are
+ * rules. */
 static bool visit_rule(struct search *s, uint32_t rule)
 {
     if (s->rule_marks[rule] == MARK_OPEN) return false;
@@ -155,10 +165,15 @@ static bool visit_rule(struct search *s, uint32_t rule)
     bool ok = true, ends = false;
     visit_later(s, s->g->rules[rule], visit);
     while (ok && s->n_stack > bottom)
-        ok = visit_place(s, s->stack[--s->n_stack], visit, &ends);
+        ok = visit_place(s, s->stack[--s->n_stack], visit, rule, &ends);
     s->is_nullable[rule] = ends;
     s->rule_marks[rule] = MARK_DONE;
-    return ok;
+    return ok && s->chains[rule] <= GRAMMAR_MAX_CHAIN;
+}
+
+bool grammar_is_full(const struct grammar *g)
+{
+    return g->is_full;
 }
 
 bool grammar_finish(struct grammar *g)
@@ -168,12 +183,14 @@ bool grammar_finish(struct grammar *g)
     struct search s = {.g = g};
     s.rule_marks = mem_zalloc(g->n_rules, sizeof *s.rule_marks);
     s.is_nullable = mem_zalloc(g->n_rules, sizeof *s.is_nullable);
+    s.chains = mem_zalloc(g->n_rules, sizeof *s.chains);
     s.seen = mem_zalloc(g->n, sizeof *s.seen);
     bool ok = true;
     for (uint32_t i = 0; ok && i < g->n_rules; i++)
         ok = visit_rule(&s, i);
     free(s.rule_marks);
     free(s.is_nullable);
+    free(s.chains);
     free(s.seen);
     free(s.stack);
     return ok;

@@ -21,6 +21,9 @@ typedef uint32_t grammar_place;
 enum { GRAMMAR_END = 0 };
 /* More places than any schema that a person wrote needs; memory is bounded by it. */
 enum { GRAMMAR_MAX_PLACES = 1 << 20 };
+/* More rules, too; and the most that begin with each other before a byte, those aside that end
+ * with the next one (see matcher.h: it comes back from so many at least). */
+enum { GRAMMAR_MAX_RULES = 1 << 13, GRAMMAR_MAX_CHAIN = 64 };
 
 enum grammar_kind {
     GRAMMAR_RETURN, /* the end of a rule: only place 0 */
@@ -51,11 +54,15 @@ grammar_place grammar_call(struct grammar *g, uint32_t rule, grammar_place next)
 /* A place for a loop, which grammar_fill says later: nothing at first, then the same as to. */
 grammar_place grammar_hole(struct grammar *g);
 void grammar_fill(struct grammar *g, grammar_place hole, grammar_place to);
-/* A rule, and where it begins, which may be said after it was called. Rule 0 is the text. */
+/* A rule, and where it begins, which may be said after it was called. Rule 0 is the text. Past
+ * GRAMMAR_MAX_RULES it is the last one, and grammar_finish fails. */
 uint32_t grammar_rule(struct grammar *g);
 void grammar_begin(struct grammar *g, uint32_t rule, grammar_place begin);
 
-/* False if there are too many places, or a rule calls itself before a byte. */
+/* Whether there were too many places or rules already. */
+bool grammar_is_full(const struct grammar *g);
+/* False if there are too many places or rules, a rule calls itself before a byte, or more than
+ * GRAMMAR_MAX_CHAIN do each other. */
 bool grammar_finish(struct grammar *g);
 
 /* ---- Reading ---- */

@@ -111,12 +111,11 @@ static uint64_t todo_hash(const struct matcher *m, uint32_t i)
 
 /* ---- places ---- */
 
-/* The list with a place more; 0 where it would be too deep. */
+/* The list with a place more. */
 static uint32_t push_frame(struct matcher *m, grammar_place back, uint32_t before)
 {
     struct table *t = &m->frame_table;
     const uint32_t depth = m->frames[before].depth + 1;
-    if (depth > MATCHER_MAX_DEPTH) return 0;
     if (2 * (t->n + 1) > t->cap) table_grow(t, frame_hash, m);
     size_t at = mix(mix(1, back), before) & (t->cap - 1);
     for (; t->slots[at]; at = (at + 1) & (t->cap - 1)) {
@@ -161,6 +160,17 @@ static void begin_set(struct matcher *m)
     m->may_end = false;
 }
 
+/* A rule is called. Behind the last thing of a rule there is nothing to come back to but where
+ * that rule does, so a list that calls itself at its end is never deep. */
+static void visit_rule(struct matcher *m, const struct grammar_node *call, uint32_t frames)
+{
+    if (call->a != GRAMMAR_END) {
+        if (m->frames[frames].depth == MATCHER_MAX_DEPTH) return;
+        frames = push_frame(m, call->a, frames);
+    }
+    visit(m, grammar_rule_begin(m->grammar, call->b), frames);
+}
+
 /* From the spots that were visited to those before a byte. */
 static void close_set(struct matcher *m)
 {
@@ -173,11 +183,7 @@ static void close_set(struct matcher *m)
             visit(m, node->a, p.frames);
             visit(m, node->b, p.frames);
             break;
-        case GRAMMAR_CALL: {
-            const uint32_t frames = push_frame(m, node->a, p.frames);
-            if (frames) visit(m, grammar_rule_begin(m->grammar, node->b), frames);
-            break;
-        }
+        case GRAMMAR_CALL: visit_rule(m, node, p.frames); break;
         case GRAMMAR_RETURN:
             if (p.frames == 0)
                 m->may_end = true;

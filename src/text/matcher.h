@@ -3,7 +3,8 @@
  * All that can be known of a text so far is a state: a small number that stands for the places
  * where it may be, each with the rules to come back to. States are found as they are needed and
  * kept, so a byte that was seen in a state before costs a look into a table. Where rules call
- * each other deeper than MATCHER_MAX_DEPTH, a text cannot go on.
+ * each other deeper than MATCHER_MAX_DEPTH, a text cannot go on; a call that ends its rule is
+ * no deeper.
  *
  * One thread at a time. It holds its grammar. */
 #ifndef TEXT_MATCHER_H

@@ -567,6 +567,8 @@ static uint32_t rule_of(struct build *b, const json_t *schema)
     for (size_t i = 0; i < b->n_made; i++)
         if (b->made[i].schema == schema) return b->made[i].rule;
     const uint32_t rule = grammar_rule(b->g);
+    if (grammar_is_full(b->g)) fail(b, "the schema is too large");
+    if (failed(b)) return rule;
     MEM_GROW(b->made, b->n_made, b->cap_made);
     b->made[b->n_made++] = (struct made){schema, rule};
     grammar_begin(b->g, rule, value(b, schema, GRAMMAR_END));

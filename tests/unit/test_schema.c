@@ -270,6 +270,69 @@ static void test_any(void **state)
     matcher_free(m);
 }
 
+/* A schema of n references, each to the next one, the last to a number; in an array: the
+ * elements of one whose last element is the next one. */
+static void write_chain(struct buf *out, size_t n, bool in_array)
+{
+    buf_clear(out);
+    buf_puts(out, "{\"$ref\":\"#/$defs/0\",\"$defs\":{");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out,
+                   in_array ? "\"%zu\":{\"anyOf\":[{\"$ref\":\"#/$defs/%zu\"},{\"prefixItems\":"
+                              "[{\"const\":%zu}]}]},"
+                            : "\"%zu\":{\"$ref\":\"#/$defs/%zu\"},",
+                   i, i + 1, i);
+    buf_printf(out, "\"%zu\":{\"type\":\"integer\"}}}", n);
+}
+
+/* What ends with what it refers to is no deeper than it; more than anybody needs is refused. */
+static void test_chains(void **state)
+{
+    (void)state;
+    struct buf schema = {0};
+    for (int in_array = 0; in_array < 2; in_array++) {
+        write_chain(&schema, 2 * MATCHER_MAX_DEPTH, in_array);
+        struct matcher *m = matcher_of(buf_str(&schema));
+        assert_true(is_text(m, "17"));
+        assert_true(is_text(m, "[200]") == in_array);
+        matcher_free(m);
+    }
+    write_chain(&schema, GRAMMAR_MAX_RULES, false);
+    struct err err = {0};
+    assert_null(schema_grammar(schema.data, schema.len, &err));
+    assert_non_null(strstr(err.msg, "the schema is too large"));
+    buf_free(&schema);
+}
+
+/* A rule that ends with itself goes on for ever; one that comes back is as deep as it was
+ * called; and rules that begin with each other are not more than a matcher comes back from. */
+static void test_ends_of_rules(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= GRAMMAR_MAX_CHAIN + 1; n++) {
+        struct grammar *g = grammar_new();
+        for (size_t i = 0; i <= n; i++)
+            grammar_rule(g);
+        for (uint32_t i = 0; i < n; i++)
+            grammar_begin(g, i, grammar_call(g, i + 1, grammar_byte(g, ')', ')', GRAMMAR_END)));
+        const grammar_place again = grammar_call(g, (uint32_t)n, GRAMMAR_END);
+        grammar_begin(g, (uint32_t)n,
+                      grammar_either(g, GRAMMAR_END, grammar_byte(g, 'x', 'x', again)));
+        assert_true(grammar_finish(g) == (n <= GRAMMAR_MAX_CHAIN));
+        if (n <= GRAMMAR_MAX_CHAIN) {
+            struct matcher *m = matcher_new(g);
+            matcher_state s = MATCHER_START;
+            for (size_t i = 0; i < 10 * MATCHER_MAX_DEPTH; i++)
+                s = matcher_step(m, s, 'x');
+            for (size_t i = 0; i < n; i++)
+                s = matcher_step(m, s, ')');
+            assert_true(matcher_may_end(m, s) && !matcher_may_go_on(m, s));
+            matcher_free(m);
+        }
+        grammar_release(g);
+    }
+}
+
 /* As deep as the matcher goes, and no deeper; a state that is dead stays it. */
 static void test_depth(void **state)
 {
@@ -309,9 +372,10 @@ static void test_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_any),   cmocka_unit_test(test_all_texts_are_json),
-        cmocka_unit_test(test_depth), cmocka_unit_test(test_states),
+        cmocka_unit_test(test_texts),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_any),    cmocka_unit_test(test_all_texts_are_json),
+        cmocka_unit_test(test_depth),  cmocka_unit_test(test_states),
+        cmocka_unit_test(test_chains), cmocka_unit_test(test_ends_of_rules),
     };
     return cmocka_run_group_tests_name("schema", tests, NULL, NULL);
 }
