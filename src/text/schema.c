@@ -8,10 +8,11 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "text/regex.h"
 #include "text/schema_impl.h"
 
 /* The most that is counted out place by place. */
-enum { MAX_COUNT = 10000 };
+enum { MAX_COUNT = EXPR_MAX_COUNT };
 
 struct made {
     const json_t *schema;
@@ -47,6 +48,7 @@ enum word {
     WORD_MAX_ITEMS,
     WORD_MIN_LENGTH,
     WORD_MAX_LENGTH,
+    WORD_PATTERN,
     WORD_FORMAT,
     WORD_MINIMUM,
     WORD_MAXIMUM,
@@ -72,6 +74,7 @@ static const char *const words[N_WORDS] = {
     [WORD_MAX_ITEMS] = "maxItems",
     [WORD_MIN_LENGTH] = "minLength",
     [WORD_MAX_LENGTH] = "maxLength",
+    [WORD_PATTERN] = "pattern",
     [WORD_FORMAT] = "format",
     [WORD_MINIMUM] = "minimum",
     [WORD_MAXIMUM] = "maximum",
@@ -314,25 +317,47 @@ static grammar_place number(struct build *b, const json_t *schema, bool is_integ
 
 /* ---- strings ---- */
 
+static grammar_place of_format(struct build *b, const json_t *schema, grammar_place next)
+{
+    const char *name = json_string_value(get(schema, WORD_FORMAT));
+    grammar_place at = next;
+    if (!name || !schema_format(b->g, name, next, &at))
+        fail(b, "format: expected date, time, date-time or uuid, found '%s'",
+             name ? name : "no text");
+    return at;
+}
+
+static grammar_place of_pattern(struct build *b, const json_t *schema, grammar_place next)
+{
+    const json_t *pattern = get(schema, WORD_PATTERN);
+    const grammar_place end = grammar_byte(b->g, '"', '"', next);
+    grammar_place at = end;
+    struct err err = {0};
+    if (!json_is_string(pattern))
+        fail(b, "pattern: expected a text");
+    else if (!regex_place(b->g, json_string_value(pattern), json_string_length(pattern),
+                          schema_characters, end, &at, &err))
+        fail(b, "pattern: %s", err.msg);
+    return grammar_byte(b->g, '"', '"', at);
+}
+
 static grammar_place string(struct build *b, const json_t *schema, grammar_place next)
 {
     const size_t min = count(b, schema, WORD_MIN_LENGTH, 0);
     const size_t max = count(b, schema, WORD_MAX_LENGTH, SIZE_MAX);
-    const json_t *format = get(schema, WORD_FORMAT);
-    grammar_place at = next;
-    if (min > max) {
+    const bool has_length = get(schema, WORD_MIN_LENGTH) || get(schema, WORD_MAX_LENGTH);
+    const bool has_format = get(schema, WORD_FORMAT), has_pattern = get(schema, WORD_PATTERN);
+    if (min > max)
         fail(b, "maxLength is below minLength");
-    } else if (!format) {
-        at = schema_string(b->g, &b->rules, min, max, next);
-    } else if (get(schema, WORD_MIN_LENGTH) || get(schema, WORD_MAX_LENGTH)) {
+    else if (has_pattern && (has_format || has_length))
+        fail(b, "a pattern and a %s together cannot be kept to",
+             has_format ? "format" : "length");
+    else if (has_format && has_length)
         fail(b, "a format and a length together cannot be kept to");
-    } else {
-        const char *name = json_string_value(format);
-        if (!name || !schema_format(b->g, name, next, &at))
-            fail(b, "format: expected date, time, date-time or uuid, found '%s'",
-                 name ? name : "no text");
-    }
-    return at;
+    if (failed(b)) return next;
+    if (has_pattern) return of_pattern(b, schema, next);
+    if (has_format) return of_format(b, schema, next);
+    return schema_string(b->g, &b->rules, min, max, next);
 }
 
 /* ---- arrays ---- */

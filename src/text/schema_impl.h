@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "text/chars.h"
 #include "text/grammar.h"
 
 /* Rules that every grammar of JSON has. */
@@ -30,6 +31,9 @@ grammar_place schema_literal(struct grammar *g, const json_t *value, grammar_pla
 /* A string of min to max characters; max SIZE_MAX: no end. */
 grammar_place schema_string(struct grammar *g, const struct schema_rules *r, size_t min,
                             size_t max, grammar_place next);
+/* One character of a tidy set that is not empty, in a string: as it is, or its one escape where
+ * JSON wants one (of control characters DEL, too). */
+grammar_place schema_characters(struct grammar *g, const struct chars *set, grammar_place next);
 /* A string of a format ("date", "time", "date-time", "uuid"); false: another. */
 bool schema_format(struct grammar *g, const char *format, grammar_place next,
                    grammar_place *out);

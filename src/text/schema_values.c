@@ -37,6 +37,18 @@ static grammar_place digits(struct grammar *g, size_t min, size_t max, grammar_p
     return at;
 }
 
+/* Alternatives of which there may be none yet. */
+struct choice {
+    grammar_place at;
+    bool is_some;
+};
+
+static void choose(struct grammar *g, struct choice *c, grammar_place at)
+{
+    c->at = c->is_some ? grammar_either(g, c->at, at) : at;
+    c->is_some = true;
+}
+
 /* ---- white space and characters ---- */
 
 /* Nothing, a blank, or one or two line breaks with what a line is indented by: bounded, for a
@@ -103,6 +115,71 @@ static grammar_place character(struct grammar *g)
     at = grammar_either(g, grammar_byte(g, ' ', '!', next), at);
     at = grammar_either(g, grammar_byte(g, '#', '[', next), at);
     return grammar_either(g, grammar_byte(g, ']', '~', next), at);
+}
+
+/* ---- characters of a set ---- */
+
+/* What has an escape of one letter, and the letter. */
+static const char short_escapes[] = "\"\"\\\\\nn\rr\tt\bb\ff";
+
+static bool has_short_escape(uint32_t cp)
+{
+    for (const char *p = short_escapes; *p; p += 2)
+        if (cp == (uint32_t)*p) return true;
+    return false;
+}
+
+/* The characters of the set that stand for themselves, those of ASCII that character() has. */
+static struct chars plain_of(const struct chars *set)
+{
+    static const struct chars_range plain[] = {
+        {' ', '!'}, {'#', '['}, {']', '~'}, {0x80, CHARS_MAX}};
+    struct chars out = {0};
+    for (size_t i = 0; i < set->n; i++) {
+        for (size_t k = 0; k < sizeof plain / sizeof *plain; k++) {
+            const struct chars_range r = set->ranges[i], p = plain[k];
+            const uint32_t lo = r.lo > p.lo ? r.lo : p.lo, hi = r.hi < p.hi ? r.hi : p.hi;
+            if (lo <= hi) chars_add(&out, lo, hi);
+        }
+    }
+    chars_tidy(&out);
+    return out;
+}
+
+/* Control characters as two digits behind u00, one way each. */
+static void choose_long_escapes(struct grammar *g, const struct chars *set, grammar_place next,
+                                struct choice *c)
+{
+    static const uint8_t highs[] = {0, 1, 7};
+    struct choice all = {0};
+    for (size_t i = 0; i < sizeof highs; i++) {
+        struct choice low = {0};
+        for (uint8_t k = 0; k < 16; k++) {
+            const uint32_t cp = (uint32_t)(highs[i] << 4 | k);
+            if ((cp >= 0x20 && cp != 0x7f) || has_short_escape(cp) || !chars_has(set, cp))
+                continue;
+            const uint8_t digit = (uint8_t) "0123456789abcdef"[k];
+            choose(g, &low, grammar_byte(g, digit, digit, next));
+        }
+        const uint8_t digit = (uint8_t)('0' + highs[i]);
+        if (low.is_some) choose(g, &all, grammar_byte(g, digit, digit, low.at));
+    }
+    if (all.is_some) choose(g, c, text(g, "u00", all.at));
+}
+
+grammar_place schema_characters(struct grammar *g, const struct chars *set, grammar_place next)
+{
+    struct choice all = {0}, escapes = {0};
+    struct chars plain = plain_of(set);
+    if (plain.n > 0) choose(g, &all, chars_place(g, &plain, next));
+    chars_free(&plain);
+    for (const char *p = short_escapes; *p; p += 2)
+        if (chars_has(set, (uint32_t)*p))
+            choose(g, &escapes, grammar_byte(g, (uint8_t)p[1], (uint8_t)p[1], next));
+    choose_long_escapes(g, set, next, &escapes);
+    if (escapes.is_some) choose(g, &all, text(g, "\\", escapes.at));
+    assert(all.is_some);
+    return all.at;
 }
 
 /* ---- strings ---- */
@@ -213,18 +290,6 @@ bool schema_format(struct grammar *g, const char *format, grammar_place next,
 }
 
 /* ---- numbers ---- */
-
-/* Alternatives of which there may be none yet. */
-struct choice {
-    grammar_place at;
-    bool is_some;
-};
-
-static void choose(struct grammar *g, struct choice *c, grammar_place at)
-{
-    c->at = c->is_some ? grammar_either(g, c->at, at) : at;
-    c->is_some = true;
-}
 
 /* Whole numbers from lo to hi, 0 <= lo <= hi, in as few digits as they have. */
 static grammar_place whole(struct grammar *g, int64_t lo, int64_t hi, grammar_place next)

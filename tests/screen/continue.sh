@@ -55,8 +55,8 @@ keys '/show conversation' Enter
 check "  to where it is whole" shows '[1,22,333,4444,55555]'
 last '>'
 fresh
-keys '/set schema {"pattern": "x"}' Enter
-check "a schema that cannot be promised is refused" shows "/: 'pattern' is not supported"
+keys '/set schema {"not": {}}' Enter
+check "a schema that cannot be promised is refused" shows "/: 'not' is not supported"
 keys '/set schema' Enter
 check "  and the one before stays" shows 'schema             {"required'
 fresh

@@ -62,6 +62,39 @@ check "  at all" cmp -s "$dir/with" "$dir/out"
 check "without a temperature" go 0 "${ask[@]}" --temp 0 --top-k 1 --schema "$dir/person.json"
 check "  too" people 1
 
+# Patterns, as another program finds them. (Its $ would stand before a line break, too.)
+cat >"$dir/patterns.py" <<'PY'
+import json, re, sys
+patterns = [
+    r"^[A-Z]{2}\d{3}$", r"^\d{4}-(0[1-9]|1[0-2])$", r"^#[0-9a-fA-F]{6}$", r"^(yes|no|perhaps)$",
+    r"^[^a-z]{1,9}$", r"^.{3,12}$", r"^\d\S{1,9}[ \t]$", r"^(\+49|0)[1-9]\d{2,8}$", r"^\W{1,5}\w{1,5}$",
+    r"^[\u00e0-\u00fc\u20ac]{2,4}$", r"^(a|b(c|d)?){1,6}$", r"^[\x00-\x1f\"\\\\]{1,8}$", r"^a*?b+$|^c?$", r"^\w{0,9}(x|y)\d$",
+]
+if sys.argv[1] == "schema":
+    each = {str(i): {"type": "string", "pattern": p} for i, p in enumerate(patterns)}
+    print(json.dumps({"properties": each, "required": list(each)}))
+else:
+    decoder, text, at, n = json.JSONDecoder(), open(sys.argv[1], newline="").read(), 0, 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        reply, at = decoder.raw_decode(text, at)
+        n += 1
+        assert list(reply) == [str(i) for i in range(len(patterns))], reply
+        for i, p in enumerate(patterns):
+            assert re.search(p.replace("$", r"\Z"), reply[str(i)], re.ASCII), (p, reply[str(i)])
+    assert n == int(sys.argv[2]), n
+PY
+python3 "$dir/patterns.py" schema >"$dir/patterns.json"
+patterns()
+{
+    for seed in $(seq 6); do
+        exits 0 "$hearth" "${ask[@]}" --seed "$seed" --temp 3 --ctx 4096 "$@" --schema "$dir/patterns.json" </dev/null || return
+        cat "$dir/out"
+    done >"$dir/all" && cp "$dir/all" "$dir/out"
+}
+check "patterns are kept to at any temperature" patterns
+check "  as others match them" python3 "$dir/patterns.py" "$dir/out" 6
+
 check "the schema may be the text itself" go 0 "${ask[@]}" --schema '{"enum": ["yes", "no"]}'
 word() { python3 -c 'import json, sys; assert json.load(open(sys.argv[1])) in ["yes", "no"]' "$dir/out"; }
 check "  of a few words" word
@@ -148,7 +181,8 @@ refuses() { go 1 "${ask[@]}" --schema "$1" && nothing && says "hearth: $2"; }
 check "a schema that is not there" refuses "$dir/none" "the schema: $dir/none: No such file or directory"
 echo '{"type": "object", }' >"$dir/bad.json"
 check "no JSON" refuses "$dir/bad.json" "the schema: $dir/bad.json: line 1: "
-check "a pattern" refuses '{"properties": {"a": {"pattern": "x"}}}' "the schema: /properties/a: 'pattern' is not supported"
+check "a word that cannot be kept to" refuses '{"properties": {"a": {"not": {}}}}' "the schema: /properties/a: 'not' is not supported"
+check "a pattern that cannot" refuses '{"properties": {"a": {"pattern": "a(?=b)"}}}' "the schema: /properties/a: pattern: character 2: what looks ahead or behind cannot be kept to"
 check "a reference to elsewhere" refuses '{"$ref": "other.json"}' 'the schema: /: $ref: expected a place in this schema'
 printf 'schema = none\n' >"$dir/in.ini"
 check "the INI file is named with a file that is not there" go 1 -c "$dir/in.ini" -p x
