@@ -132,6 +132,7 @@ static uint32_t push_frame(struct matcher *m, grammar_place back, uint32_t befor
 /* A spot to look at, unless it was there already. */
 static void visit(struct matcher *m, grammar_place at, uint32_t frames)
 {
+    if (m->n_todo == MATCHER_MAX_SET) return;
     struct table *t = &m->seen;
     const struct spot p = {at, frames};
     if (2 * (t->n + 1) > t->cap) table_grow(t, todo_hash, m);
@@ -216,7 +217,8 @@ static matcher_state end_set(struct matcher *m)
              memcmp(m->spots + s->spots, m->work, m->n_work * sizeof *m->work) == 0))
             return (matcher_state)(t->slots[at] - 1);
     }
-    if (m->n_states >= MATCHER_MAX_STATES) return MATCHER_DEAD;
+    if (m->n_states >= MATCHER_MAX_STATES || m->n_spots + m->n_work > MATCHER_MAX_SPOTS)
+        return MATCHER_DEAD;
     const size_t first = m->n_spots;
     for (size_t i = 0; i < m->n_work; i++) {
         MEM_GROW(m->spots, m->n_spots, m->cap_spots);

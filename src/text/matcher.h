@@ -18,8 +18,10 @@ struct grammar;
 struct matcher;
 
 enum { MATCHER_MAX_DEPTH = 128 };
-/* A text of this many states is longer than any reply; memory is bounded by it. */
-enum { MATCHER_MAX_STATES = 1 << 18 };
+/* A text of this many states is longer than any reply; memory is bounded by it, and by the
+ * places of a state and of all of them. A state that would have more has some of its texts
+ * only, all of which the grammar has. */
+enum { MATCHER_MAX_STATES = 1 << 18, MATCHER_MAX_SET = 1 << 16, MATCHER_MAX_SPOTS = 1 << 24 };
 
 typedef int32_t matcher_state;
 enum { MATCHER_DEAD = -1, MATCHER_START = 0 };
@@ -30,7 +32,7 @@ void matcher_free(struct matcher *m); /* NULL is fine */
 const struct grammar *matcher_grammar(const struct matcher *m);
 
 /* The state behind one byte more; MATCHER_DEAD: no text begins so, or there are too many
- * states. A dead state stays dead. */
+ * states or places. A dead state stays dead. */
 matcher_state matcher_step(struct matcher *m, matcher_state s, uint8_t byte);
 /* The same for bytes[0..n). */
 matcher_state matcher_steps(struct matcher *m, matcher_state s, const char *bytes, size_t n);

@@ -496,12 +496,31 @@ static void test_bounds(void **state)
     buf_free(&text);
 }
 
+/* Where a text could be anywhere, memory ends before the text does. */
+static void test_many_places(void **state)
+{
+    static const char *const nested[] = {
+        "^((a?){0,10000}){0,10000}$",
+        "^(a{0,10000}){0,10000}$",
+        "^((((a*b?){0,99}){0,99}){0,99}a){0,99}$",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
+        struct matcher *m = plain_of(nested[i]);
+        matcher_state s = MATCHER_START;
+        for (size_t k = 0; k < 100; k++)
+            s = matcher_step(m, s, 'a');
+        assert_true(matcher_may_go_on(m, s));
+        matcher_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matches),       cmocka_unit_test(test_one_way),
         cmocka_unit_test(test_written_texts), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bounds),        cmocka_unit_test(test_many_places),
     };
     return cmocka_run_group_tests_name("regex", tests, NULL, NULL);
 }
