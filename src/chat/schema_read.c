@@ -8,6 +8,14 @@
 #include "config/options.h"
 #include "engine/engine.h"
 
+/* A file whose name ends so is a grammar of llama.cpp's, any other a JSON Schema. */
+static bool is_gbnf(const char *path)
+{
+    static const char ending[] = ".gbnf";
+    const size_t len = path ? strlen(path) : 0, n = sizeof ending - 1;
+    return len >= n && strcmp(path + len - n, ending) == 0;
+}
+
 /* NULL and err: it cannot be read, or not be promised. */
 static const struct grammar *read_grammar(const struct options *o, struct err *err)
 {
@@ -18,7 +26,8 @@ static const struct grammar *read_grammar(const struct options *o, struct err *e
     if (!path) buf_puts(&text, o->schema);
     if (!path || file_read(path, SCHEMA_MAX_BYTES, &text, err)) {
         const size_t mark = utf8_mark(buf_str(&text), text.len);
-        g = engine_grammar(buf_str(&text) + mark, text.len - mark, err);
+        g = (is_gbnf(path) ? engine_gbnf : engine_grammar)(buf_str(&text) + mark,
+                                                           text.len - mark, err);
         if (!g && path) err_prefix(err, "%s", path);
     }
     buf_free(&text);

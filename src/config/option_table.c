@@ -218,7 +218,7 @@ static const struct option_row table[N_OPTIONS] = {
                     .arg = "SCHEMA",
                     .words = "off|json",
                     .preset = "off",
-                    .help = "replies are JSON of a JSON Schema: FILE, {...}, json"},
+                    .help = "replies are of a JSON Schema: FILE, {...}, json; FILE.gbnf"},
     [OPT_JSONL] = {.name = "jsonl",
                    .type = OPTION_BOOL,
                    .group = GROUP_PROMPT,

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "text/gbnf.h"
 #include "text/grammar.h"
 #include "text/matcher.h"
 #include "text/reasoning.h"
@@ -198,6 +199,11 @@ static void find_allowed(struct bound *b, matcher_state state, uint32_t *bits)
 const struct grammar *engine_grammar(const char *schema, size_t len, struct err *err)
 {
     return schema ? schema_grammar(schema, len, err) : schema_any();
+}
+
+const struct grammar *engine_gbnf(const char *text, size_t len, struct err *err)
+{
+    return gbnf_grammar(text, len, err);
 }
 
 void engine_grammar_release(const struct grammar *g)

@@ -206,6 +206,8 @@ uint64_t engine_reply_seed(uint64_t session_seed, uint32_t turn, uint32_t attemp
  * it counts), or of schema NULL any object or array. Lives until engine_grammar_release and the
  * replies that it was given to are over; NULL and err: it cannot be promised. Any thread. */
 const struct grammar *engine_grammar(const char *schema, size_t len, struct err *err);
+/* The same for a grammar in the notation of llama.cpp (text/gbnf.h says what of it counts). */
+const struct grammar *engine_gbnf(const char *text, size_t len, struct err *err);
 void engine_grammar_release(const struct grammar *g); /* NULL is fine */
 
 const struct engine_info *engine_info(const struct engine *e);

@@ -176,6 +176,45 @@ echo '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.ji
 check "a thought that never ends is no answer" go 0 "${ask[@]}" --json -n 8 --temp 0 --template "$dir/think.jinja" --schema "$dir/person.json"
 check "  and is not bound" prints '"text":""'
 
+# --- Grammars as llama.cpp writes them
+cat >"$dir/list.gbnf" <<'GBNF'
+# A list, and behind it a sum, with its own rules.
+root ::= ("- " item){2,4} sum
+item ::= [^\r\n\x85\u2028\u2029]{1,20} "\n"
+sum  ::= num (" " [-+] " " num)+ " = " ("(" num ")" | num) "\n"
+num  ::= [1-9] [0-9]{0,2}
+GBNF
+# That the replies in $dir/out, which are so many, are such texts and nothing more, but for the line
+# end that a reply ends with.
+cat >"$dir/list.py" <<'PY'
+import re, sys
+text, n = open(sys.argv[1], encoding="utf-8", newline="").read(), int(sys.argv[2])
+item = r"- [^\r\n\x85\u2028\u2029]{1,20}\n"
+num = r"[1-9][0-9]{0,2}"
+one = rf"(?:{item}){{2,4}}{num}(?: [-+] {num})+ = (?:\({num}\)|{num})\n"
+assert re.fullmatch(rf"(?:{one}\n?){{{n}}}", text), text
+PY
+lists()
+{
+    for seed in $(seq 8); do
+        exits 0 "$hearth" "${ask[@]}" --seed "$seed" --temp 3 "$@" --schema "$dir/list.gbnf" </dev/null || return
+        cat "$dir/out"
+    done >"$dir/all" && cp "$dir/all" "$dir/out"
+}
+check "a file that ends in .gbnf is a grammar" lists
+check "  which all replies are of" python3 "$dir/list.py" "$dir/out" 8
+cp "$dir/out" "$dir/with"
+check "a draft changes nothing of it" lists --draft off
+check "  not a byte" cmp -s "$dir/with" "$dir/out"
+check "nor does a guess" lists --draft lookup
+check "  not a byte, either" cmp -s "$dir/with" "$dir/out"
+check "nor one thread, or the plainest processor" lists --threads 1 --cpu scalar
+check "  at all" cmp -s "$dir/with" "$dir/out"
+printf 'root ::= "one"' >"$dir/one.gbnf"
+check "the reply ends where the grammar does" go 0 "${ask[@]}" --json --temp 0 --schema "$dir/one.gbnf"
+check "  by itself" prints '"stop":"end"'
+check "  with that text" prints '"text":"one"'
+
 # --- What is refused
 refuses() { go 1 "${ask[@]}" --schema "$1" && nothing && says "hearth: $2"; }
 check "a schema that is not there" refuses "$dir/none" "the schema: $dir/none: No such file or directory"
@@ -184,6 +223,10 @@ check "no JSON" refuses "$dir/bad.json" "the schema: $dir/bad.json: line 1: "
 check "a word that cannot be kept to" refuses '{"properties": {"a": {"not": {}}}}' "the schema: /properties/a: 'not' is not supported"
 check "a pattern that cannot" refuses '{"properties": {"a": {"pattern": "a(?=b)"}}}' "the schema: /properties/a: pattern: character 2: what looks ahead or behind cannot be kept to"
 check "a reference to elsewhere" refuses '{"$ref": "other.json"}' 'the schema: /: $ref: expected a place in this schema'
+printf 'root ::= "a" | sum\n\nsum ::= sum "+"\n' >"$dir/bad.gbnf"
+check "a rule that begins with itself" refuses "$dir/bad.gbnf" "the schema: $dir/bad.gbnf: line 3: the rule 'sum' begins with itself"
+printf 'root ::= "a"\nend ::= <|im_end|>\n' >"$dir/bad.gbnf"
+check "a token" refuses "$dir/bad.gbnf" "the schema: $dir/bad.gbnf: line 2: tokens (<...>) cannot be kept to, only characters"
 printf 'schema = none\n' >"$dir/in.ini"
 check "the INI file is named with a file that is not there" go 1 -c "$dir/in.ini" -p x
 check "  and its line" says "hearth: $dir/in.ini:1: schema: $dir/none: No such file or directory"

@@ -1,0 +1,517 @@
+/* GBNF, read from the beginning to the end, and what rules do to each other. */
+#include "text/gbnf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "text/expr.h"
+
+struct rule {
+    const char *name; /* in the text */
+    size_t len;
+    size_t line;   /* where it is, or is called first */
+    uint32_t node; /* EXPR_NONE: it is not there yet */
+    bool ends;     /* some text of it is finite */
+    bool may_be_nothing;
+};
+
+struct reading {
+    const char *s;
+    size_t len, at, line;
+    struct expr e;
+    struct rule *rules;
+    size_t n_rules, cap_rules;
+    int depth;
+    struct err *err;
+};
+
+enum { END = UINT32_MAX };
+
+/* More than a person writes; searches through rules are as deep as they are. */
+enum { MAX_RULES = 4096 };
+
+static bool failed(const struct reading *r)
+{
+    return r->err->code != ERR_NONE;
+}
+
+/* The first refusal counts. */
+#define refuse(r, where, ...)                                    \
+    do {                                                         \
+        if (failed(r)) break;                                    \
+        err_write((r)->err, ERR_FORMAT, __VA_ARGS__);            \
+        err_write_prefix((r)->err, "line %zu", (size_t)(where)); \
+    } while (0)
+
+/* ---- characters of the file ---- */
+
+/* The byte that comes next; END: none. */
+static uint32_t peek(const struct reading *r)
+{
+    return r->at < r->len ? (uint8_t)r->s[r->at] : END;
+}
+
+static bool is_next(const struct reading *r, const char *s)
+{
+    const size_t n = strlen(s);
+    return r->len - r->at >= n && memcmp(r->s + r->at, s, n) == 0;
+}
+
+static bool skip(struct reading *r, const char *s)
+{
+    const bool found = is_next(r, s);
+    if (found) r->at += strlen(s);
+    return found;
+}
+
+static uint32_t take(struct reading *r)
+{
+    uint32_t cp;
+    if (r->at == r->len) return END;
+    const int n = utf8_decode(r->s + r->at, r->len - r->at, &cp);
+    assert(n > 0);
+    r->at += (size_t)n;
+    if (cp == '\n') r->line++;
+    return cp;
+}
+
+/* Blanks and a comment, and with `lines` the ends of lines, too. */
+static void skip_space(struct reading *r, bool lines)
+{
+    for (;;) {
+        const uint32_t c = peek(r);
+        if (c == '#') {
+            while (r->at < r->len && r->s[r->at] != '\n')
+                r->at++;
+        } else if (c == ' ' || c == '\t' || c == '\r' || (lines && c == '\n')) {
+            take(r);
+        } else {
+            return;
+        }
+    }
+}
+
+/* ---- names ---- */
+
+static size_t name_length(const struct reading *r)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    size_t n = 0;
+    while (r->at + n < r->len && r->s[r->at + n] && strchr(letters, r->s[r->at + n]))
+        n++;
+    return n;
+}
+
+/* The number of a rule that is named here, new where nobody named it yet; END: too many. */
+static uint32_t rule_named(struct reading *r, size_t len)
+{
+    const char *name = r->s + r->at;
+    r->at += len;
+    for (size_t i = 0; i < r->n_rules; i++)
+        if (r->rules[i].len == len && memcmp(r->rules[i].name, name, len) == 0)
+            return (uint32_t)i;
+    if (r->n_rules == MAX_RULES) {
+        refuse(r, r->line, "more than %d rules", MAX_RULES);
+        return END;
+    }
+    MEM_GROW(r->rules, r->n_rules, r->cap_rules);
+    r->rules[r->n_rules] =
+        (struct rule){.name = name, .len = len, .line = r->line, .node = EXPR_NONE};
+    return (uint32_t)r->n_rules++;
+}
+
+/* For %.*s: names are ASCII, and as long as a message has room for. */
+#define NAME(rule) (int)((rule)->len < 100 ? (rule)->len : 100), (rule)->name
+
+/* ---- characters of a literal or a class ---- */
+
+static uint32_t hex(struct reading *r, int n)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < n; i++) {
+        const uint32_t c = peek(r);
+        uint32_t digit;
+        if (c >= '0' && c <= '9')
+            digit = c - '0';
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+            digit = (c | 32) - 'a' + 10;
+        else
+            return END;
+        r->at++;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+/* Behind a \. */
+static uint32_t escaped(struct reading *r)
+{
+    const size_t line = r->line;
+    const uint32_t c = take(r);
+    uint32_t value = END;
+    switch (c) {
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case '\\':
+    case '"':
+    case '[':
+    case ']': return c;
+    case 'x': value = hex(r, 2); break;
+    case 'u': value = hex(r, 4); break;
+    case 'U': value = hex(r, 8); break;
+    default: refuse(r, line, "an escape (\\) that GBNF does not have");
+    }
+    if (value > CHARS_MAX) refuse(r, line, "an escape (\\) without its digits");
+    return value;
+}
+
+/* A character of what ends with `end`, a line end too. */
+static uint32_t character(struct reading *r, char end, size_t line)
+{
+    const uint32_t c = take(r);
+    if (c == END) refuse(r, line, "a %c is missing", end);
+    return c == '\\' ? escaped(r) : c;
+}
+
+/* Behind the ". */
+static uint32_t literal(struct reading *r)
+{
+    const size_t line = r->line;
+    const uint32_t node = expr_add(&r->e, EXPR_SEQUENCE, 0, 0);
+    while (!failed(r) && !skip(r, "\"")) {
+        const uint32_t c = character(r, '"', line);
+        if (c >= 0xd800 && c <= 0xdfff)
+            refuse(r, line, "half of a pair of UTF-16 is no character");
+        if (!failed(r)) expr_append(&r->e, node, expr_add(&r->e, EXPR_CHAR, c, 0));
+    }
+    return node;
+}
+
+static uint32_t set_node(struct reading *r, struct chars *set, size_t line)
+{
+    const uint32_t node = expr_add_set(&r->e, set);
+    if (node == EXPR_NONE) refuse(r, line, "a class that no character is of");
+    return node;
+}
+
+/* Behind the [. */
+static uint32_t class(struct reading *r)
+{
+    const size_t line = r->line;
+    struct chars set = {0};
+    const bool is_other = skip(r, "^");
+    while (!failed(r) && !skip(r, "]")) {
+        const uint32_t lo = character(r, ']', line);
+        uint32_t hi = lo;
+        if (is_next(r, "-") && !is_next(r, "-]")) {
+            skip(r, "-");
+            hi = character(r, ']', line);
+        }
+        if (lo > hi) refuse(r, line, "a range whose end is before its beginning");
+        if (!failed(r)) chars_add(&set, lo, hi);
+    }
+    chars_tidy(&set);
+    if (is_other) chars_complement(&set);
+    if (!failed(r)) return set_node(r, &set, line);
+    chars_free(&set);
+    return EXPR_NONE;
+}
+
+static uint32_t any_character(struct reading *r)
+{
+    struct chars set = {0};
+    chars_add(&set, 0, CHARS_MAX);
+    return set_node(r, &set, r->line);
+}
+
+/* ---- how often ---- */
+
+static uint32_t number(struct reading *r)
+{
+    uint32_t n = END;
+    skip_space(r, true);
+    for (; peek(r) >= '0' && peek(r) <= '9'; r->at++) {
+        if (n == END) n = 0;
+        if (n <= EXPR_MAX_COUNT) n = 10 * n + (peek(r) - '0');
+    }
+    skip_space(r, true);
+    return n;
+}
+
+static bool quantifier(struct reading *r, uint32_t *lo, uint32_t *hi)
+{
+    const size_t line = r->line;
+    *lo = 0;
+    *hi = EXPR_NO_END;
+    if (skip(r, "*")) return true;
+    if (skip(r, "+")) return *lo = 1, true;
+    if (skip(r, "?")) return *hi = 1, true;
+    if (!skip(r, "{")) return false;
+    *lo = *hi = number(r);
+    if (skip(r, ",")) *hi = number(r); /* none: END is EXPR_NO_END */
+    if (*lo == END || !skip(r, "}"))
+        refuse(r, line, "expected a count, as {2}, {2,} or {2,5}");
+    else if (*lo > EXPR_MAX_COUNT || (*hi > EXPR_MAX_COUNT && *hi != EXPR_NO_END))
+        refuse(r, line, "more than %d cannot be counted out", EXPR_MAX_COUNT);
+    else if (*lo > *hi)
+        refuse(r, line, "the most is below the least");
+    return !failed(r);
+}
+
+/* ---- rules ---- */
+
+static uint32_t alternatives(struct reading *r);
+
+/* Behind the (. */
+static uint32_t group(struct reading *r)
+{
+    const size_t line = r->line;
+    if (++r->depth > EXPR_MAX_DEPTH)
+        refuse(r, line, "groups in groups beyond %d", EXPR_MAX_DEPTH);
+    skip_space(r, true);
+    const uint32_t node = failed(r) ? EXPR_NONE : alternatives(r);
+    r->depth--;
+    if (!skip(r, ")")) refuse(r, line, "a ) is missing");
+    return node;
+}
+
+/* One thing, without how often; EXPR_NONE: what comes is none, or is refused. */
+static uint32_t thing(struct reading *r)
+{
+    if (skip(r, "\"")) return literal(r);
+    if (skip(r, "[")) return class(r);
+    if (skip(r, "(")) return group(r);
+    if (skip(r, ".")) return any_character(r);
+    if (is_next(r, "<") || is_next(r, "!"))
+        refuse(r, r->line, "tokens (<...>) cannot be kept to, only characters");
+    else if (peek(r) == '*' || peek(r) == '+' || peek(r) == '?' || peek(r) == '{')
+        refuse(r, r->line, "there is nothing to repeat before the %c", (char)peek(r));
+    const size_t len = name_length(r);
+    if (failed(r) || len == 0) return EXPR_NONE;
+    const uint32_t rule = rule_named(r, len);
+    return rule == END ? EXPR_NONE : expr_add(&r->e, EXPR_RULE, rule, 0);
+}
+
+/* How often, which may be said of the thing before several times. */
+static uint32_t repeated(struct reading *r, uint32_t node)
+{
+    uint32_t lo, hi;
+    const size_t line = r->line;
+    int n = 0;
+    for (skip_space(r, r->depth > 0); !failed(r) && quantifier(r, &lo, &hi);
+         skip_space(r, r->depth > 0)) {
+        if (++n > 3) refuse(r, line, "more than three times how often");
+        node = expr_repeat(&r->e, node, lo, hi);
+    }
+    return node;
+}
+
+static uint32_t sequence(struct reading *r)
+{
+    const uint32_t node = expr_add(&r->e, EXPR_SEQUENCE, 0, 0);
+    for (uint32_t one; !failed(r) && (one = thing(r)) != EXPR_NONE;) {
+        one = repeated(r, one);
+        expr_append(&r->e, node, one);
+    }
+    return node;
+}
+
+static uint32_t alternatives(struct reading *r)
+{
+    const uint32_t node = expr_add(&r->e, EXPR_EITHER, 0, 0);
+    for (;;) {
+        expr_append(&r->e, node, sequence(r));
+        if (failed(r) || !skip(r, "|")) return node;
+        skip_space(r, true);
+    }
+}
+
+/* name ::= alternatives, and the end of a line. */
+static void read_rule(struct reading *r)
+{
+    const size_t len = name_length(r), line = r->line;
+    if (len == 0) refuse(r, line, "expected a rule, as root ::= \"yes\" | \"no\"");
+    const uint32_t i = failed(r) ? END : rule_named(r, len);
+    if (i == END) return;
+    skip_space(r, false);
+    if (!skip(r, "::=")) refuse(r, line, "expected ::= behind '%.*s'", NAME(&r->rules[i]));
+    if (r->rules[i].node != EXPR_NONE)
+        refuse(r, line, "the rule '%.*s' is there twice", NAME(&r->rules[i]));
+    skip_space(r, true);
+    if (failed(r)) return;
+    const uint32_t node = alternatives(r);
+    r->rules[i].node = node;
+    r->rules[i].line = line;
+    uint32_t cp;
+    if (failed(r) || r->at == r->len || is_next(r, "\n")) return;
+    const int n = utf8_decode(r->s + r->at, r->len - r->at, &cp);
+    refuse(r, r->line, "in the rule '%.*s': expected the end of the line, found '%.*s'",
+           NAME(&r->rules[i]), n, r->s + r->at);
+}
+
+/* ---- what rules do to each other ---- */
+
+/* Whether a node may end (or may be nothing, where characters are not), as far as is known of
+ * the rules. */
+static bool may(const struct reading *r, uint32_t node, bool nothing)
+{
+    const struct expr_node *n = &r->e.nodes[node];
+    bool all = true, any = false;
+    for (uint32_t i = n->first; i != EXPR_NONE; i = r->e.nodes[i].after) {
+        const bool one = may(r, i, nothing);
+        all &= one;
+        any |= one;
+    }
+    switch ((enum expr_kind)n->kind) {
+    case EXPR_CHAR:
+    case EXPR_SET: return !nothing;
+    case EXPR_SEQUENCE: return all;
+    case EXPR_EITHER: return any;
+    case EXPR_REPEAT: return n->lo == 0 || any;
+    case EXPR_RULE: return nothing ? r->rules[n->lo].may_be_nothing : r->rules[n->lo].ends;
+    }
+    return false;
+}
+
+/* What is known of rules, until nothing new is; from the last on, for those are mostly what the
+ * first are made of. */
+static void find_ends(struct reading *r)
+{
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (size_t i = r->n_rules; i > 0; i--) {
+            struct rule *rule = &r->rules[i - 1];
+            const bool ends = rule->ends || may(r, rule->node, false);
+            const bool nothing = rule->may_be_nothing || may(r, rule->node, true);
+            is_new |= ends != rule->ends || nothing != rule->may_be_nothing;
+            rule->ends = ends;
+            rule->may_be_nothing = nothing;
+        }
+    }
+}
+
+/* Which rules a rule may call before its first byte: those of all rules one behind the other,
+ * each rule's from first[rule] to first[rule + 1]. */
+struct edges {
+    uint32_t *to;
+    size_t n, cap;
+    size_t *first;  /* [n_rules + 1] */
+    uint8_t *marks; /* [n_rules] */
+};
+
+static void add_edges(const struct reading *r, struct edges *e, uint32_t node)
+{
+    const struct expr_node *n = &r->e.nodes[node];
+    if (n->kind == EXPR_RULE) {
+        MEM_GROW(e->to, e->n, e->cap);
+        e->to[e->n++] = n->lo;
+    }
+    for (uint32_t i = n->first; i != EXPR_NONE; i = r->e.nodes[i].after) {
+        add_edges(r, e, i);
+        if (n->kind == EXPR_SEQUENCE && !may(r, i, true)) break;
+    }
+}
+
+enum { NEW, OPEN, DONE };
+
+/* A rule that begins with itself, as one does that this one begins with; END: none. */
+static uint32_t find_ring(struct edges *e, uint32_t rule)
+{
+    e->marks[rule] = OPEN;
+    uint32_t found = END;
+    for (size_t i = e->first[rule]; found == END && i < e->first[rule + 1]; i++) {
+        const uint32_t to = e->to[i];
+        if (e->marks[to] == OPEN)
+            found = to;
+        else if (e->marks[to] == NEW)
+            found = find_ring(e, to);
+    }
+    e->marks[rule] = DONE;
+    return found;
+}
+
+static void refuse_rings(struct reading *r)
+{
+    struct edges e = {0};
+    e.first = mem_zalloc(r->n_rules + 1, sizeof *e.first);
+    e.marks = mem_zalloc(r->n_rules, sizeof *e.marks);
+    for (size_t i = 0; i < r->n_rules; i++) {
+        add_edges(r, &e, r->rules[i].node);
+        e.first[i + 1] = e.n;
+    }
+    for (uint32_t i = 0; i < r->n_rules && !failed(r); i++) {
+        const uint32_t ring = e.marks[i] == NEW ? find_ring(&e, i) : END;
+        if (ring != END)
+            refuse(r, r->rules[ring].line, "the rule '%.*s' begins with itself",
+                   NAME(&r->rules[ring]));
+    }
+    free(e.to);
+    free(e.first);
+    free(e.marks);
+}
+
+static void check_rules(struct reading *r)
+{
+    for (size_t i = 0; i < r->n_rules; i++)
+        if (r->rules[i].node == EXPR_NONE)
+            refuse(r, r->rules[i].line, "there is no rule '%.*s'", NAME(&r->rules[i]));
+    if (failed(r)) return;
+    find_ends(r);
+    refuse_rings(r);
+    for (size_t i = 0; i < r->n_rules; i++)
+        if (!r->rules[i].ends)
+            refuse(r, r->rules[i].line, "the rule '%.*s' never ends", NAME(&r->rules[i]));
+}
+
+/* ---- the whole ---- */
+
+/* The rule root is the first, wherever it stands. */
+static void read_rules(struct reading *r)
+{
+    r->rules = mem_zalloc(1, sizeof *r->rules);
+    r->cap_rules = r->n_rules = 1;
+    r->rules[0] = (struct rule){.name = "root", .len = 4, .line = 1, .node = EXPR_NONE};
+    r->at = utf8_mark(r->s, r->len);
+    for (skip_space(r, true); !failed(r) && r->at < r->len; skip_space(r, true))
+        read_rule(r);
+    if (!failed(r)) check_rules(r);
+}
+
+static struct grammar *write_rules(struct reading *r)
+{
+    struct grammar *g = grammar_new();
+    uint32_t *numbers = mem_zalloc(r->n_rules, sizeof *numbers);
+    for (size_t i = 0; i < r->n_rules; i++)
+        numbers[i] = grammar_rule(g);
+    for (size_t i = 0; i < r->n_rules; i++)
+        grammar_begin(
+            g, numbers[i],
+            expr_place(&r->e, r->rules[i].node, g, numbers, chars_place, GRAMMAR_END));
+    free(numbers);
+    if (grammar_finish(g)) return g;
+    err_write(r->err, ERR_FORMAT,
+              "the grammar is too large, or more than %d rules begin with each other",
+              GRAMMAR_MAX_CHAIN);
+    grammar_release(g);
+    return NULL;
+}
+
+struct grammar *gbnf_grammar(const char *text, size_t len, struct err *err)
+{
+    *err = (struct err){0};
+    if (!utf8_valid(text, len)) {
+        err_write(err, ERR_FORMAT, "it is not UTF-8");
+        return NULL;
+    }
+    struct reading r = {.s = text, .len = len, .line = 1, .err = err};
+    read_rules(&r);
+    struct grammar *g = failed(&r) ? NULL : write_rules(&r);
+    free(r.rules);
+    expr_free(&r.e);
+    return g;
+}
