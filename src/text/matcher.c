@@ -207,7 +207,7 @@ static matcher_state end_set(struct matcher *m)
 {
     struct table *t = &m->state_table;
     if (m->n_work == 0 && !m->may_end) return MATCHER_DEAD;
-    qsort(m->work, m->n_work, sizeof *m->work, by_place);
+    if (m->n_work > 0) qsort(m->work, m->n_work, sizeof *m->work, by_place);
     if (2 * (t->n + 1) > t->cap) table_grow(t, state_hash, m);
     size_t at = set_hash(m->work, m->n_work, m->may_end) & (t->cap - 1);
     for (; t->slots[at]; at = (at + 1) & (t->cap - 1)) {
