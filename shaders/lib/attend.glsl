@@ -9,7 +9,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "attend_page.glsl"
 
-layout(constant_id = 6) const bool SUBGROUP_8 = false; /* subgroups are clusters */
+layout(constant_id = 7) const bool SUBGROUP_8 = false; /* subgroups are clusters */
 
 uint shuffle(uint x, uint from)
 {
@@ -42,6 +42,8 @@ void load_8(uint base, uint at, bool aligned, out float x[8])
 float score[QUERIES * 8]; /* then the probability, or the weight with codes */
 float key_log2[8], key_inverse[8]; /* with codes: of the scales of weights, see ref_attend_q.c */
 visible seen[QUERIES];
+float slope[QUERIES];
+int own_key[QUERIES]; /* that of the row, counted from the page's first */
 uint query_at[QUERIES]; /* texel */
 float acc[QUERIES * 8]; /* weighted values, or the first four of each query with codes */
 int weight[QUERIES * 8]; /* with codes: of the keys, integers */
@@ -148,7 +150,8 @@ void softmax(int i, uint lane, out float m, out float l)
 {
     int largest = -2147483647 - 1;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float s = score_of(score[i * 8 + int(e)], key_log2[e]);
+        int ahead = int(lane * 8u + e) - own_key[i];
+        float s = score_of(score[i * 8 + int(e)], slope[i], ahead, key_log2[e]);
         score[i * 8 + int(e)] = s;
         int order = num_order(s);
         if (is_seen(i, lane * 8u + e) && order > largest) largest = order;
@@ -257,6 +260,8 @@ void main()
         any = any || seen[i].lo < seen[i].hi;
         all_seen = all_seen && seen[i].lo == 0u && seen[i].hi == PAGE_LEN;
         query_at[i] = query_texel(row, head);
+        slope[i] = slope_of(head);
+        own_key[i] = int(step_pos() + row) - int(page * PAGE_LEN);
     }
     if (!any) return;
 

@@ -11,6 +11,7 @@ layout(constant_id = 2) const uint DIM_K = 64;
 layout(constant_id = 3) const uint DIM_V = 64;
 layout(constant_id = 4) const int QUERIES = 1;
 layout(constant_id = 5) const bool HAS_CAP = false;
+layout(constant_id = 6) const bool HAS_SLOPES = false;
 
 layout(set = 0, binding = 1, std430) writeonly buffer Parts { float parts[]; };
 layout(set = 0, binding = 8) uniform usamplerBuffer slab;
@@ -24,6 +25,7 @@ layout(push_constant) uniform Push {
     uint list_at; /* words of the step: page number and place in the slab of each page */
     float factor, cap, inverse_cap; /* of products; see kv_factors (kv.h) */
     uint ring; /* pages of a row that the parts have room for, the others' place is free again */
+    float slope_step; /* see op_attend (ops.h) */
 };
 
 const bool HAS_CODES = KV_TYPE == KV_Q8_0 || KV_TYPE == KV_Q4_0, IS_Q4 = KV_TYPE == KV_Q4_0;
@@ -56,11 +58,24 @@ uint part_place(uint r, uint head, uint page)
     return ((r * n_kv_heads * n_group + head) * ring + page % ring) * (DIM_V + 2u);
 }
 
-/* The score of a product. log2_scale: with codes, of the scale of the key's value. */
-float score_of(float product, float log2_scale)
+/* What a score of a query head grows by from key to key. */
+float slope_of(uint head)
+{
+    uint n = 1u;
+    while (n <= n_kv_heads * n_group / 2u)
+        n *= 2u;
+    float steps = head < n ? float(head + 1u) : fadd(float(head - n), 0.5);
+    float bits = fsub(0.0, fmul(slope_step, steps));
+    return HAS_SLOPES ? fmul(num_exp2_below(bits), NUM_LOG2_E) : 0.0;
+}
+
+/* The score of a product. ahead: of the row's position the key's is, so never more than 0;
+ * log2_scale: with codes, of the scale of the key's value. */
+float score_of(float product, float slope, int ahead, float log2_scale)
 {
     float s = num_keep(fmul(product, factor));
     if (HAS_CAP) s = num_keep(fmul(cap, num_tanh(fmul(s, inverse_cap))));
+    if (HAS_SLOPES) s = fadd(s, fmul(slope, float(ahead)));
     return HAS_CODES ? fadd(s, log2_scale) : s;
 }
 

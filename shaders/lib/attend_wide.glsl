@@ -54,6 +54,8 @@ shared uvec4 weights[QUERIES * 16]; /* scores, then what values are multiplied w
 shared int orders[QUERIES * 8];     /* the largest score of eight keys */
 shared float runs[QUERIES * 8];     /* and their sum */
 shared float query_scale[QUERIES];  /* with codes */
+shared float query_slope[QUERIES];  /* with slopes */
+shared int own_key[QUERIES];        /* that of the row, counted from the page's first */
 shared uint first_key[QUERIES], end_key[QUERIES]; /* that it sees */
 shared uint place[QUERIES];         /* in the parts, or NOWHERE */
 shared float key_inverse[PAGE_LEN]; /* with codes, by key; see attend.glsl */
@@ -184,7 +186,8 @@ void end_scores(uint key, uint slot, float k_scale, float v_scale)
         uint query = query_of(i, slot);
         if (HAS_CODES) score[i] = fmul(fmul(query_scale[query], k_scale), float(dot_sum[i]));
         if (slot == 0u || 2u * i + 1u < uint(QUERIES))
-            weights[query * 16u + key / 4u][key & 3u] = u_of(score_of(score[i], log2_scale));
+            weights[query * 16u + key / 4u][key & 3u] = u_of(
+                score_of(score[i], query_slope[query], int(key) - own_key[query], log2_scale));
     }
 }
 
@@ -403,6 +406,8 @@ void main()
     if (asks && lane % QUERY_TEXELS == 0u) {
         uint i = lane / QUERY_TEXELS;
         query_scale[i] = q_scale;
+        query_slope[i] = slope_of(head);
+        own_key[i] = int(pos + query / n_group) - int(page * PAGE_LEN);
         first_key[i] = seen.lo;
         end_key[i] = seen.hi;
         place[i] = to;

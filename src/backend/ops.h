@@ -198,6 +198,11 @@ struct op_attend {
      * up to the row. */
     uint32_t window;
     const struct weight *sinks; /* vector of n_heads, or NULL */
+    /* ALiBi: a key's score is less by a head's slope for each position between it and the row.
+     * Of heads from 0 on the first n, the largest power of two there is, have 2^(-step (h +
+     * 1)), the others 2^(-step (h - n + 1/2)). Times n it is 32 at most; 0: there are no
+     * slopes. */
+    float slope_step;
 };
 
 enum glu_kind {

@@ -636,8 +636,9 @@ struct trial_key trial_key(const struct program *p, const struct op *op, uint32_
         w[1] = op->rope.rope;
         break;
     case OP_ATTEND:
-        w[0] = (uint32_t)p->kv[op->attend.kv].type << 8 | is_joined(p, op) << 2 |
-               (op->attend.softcap != 0.0f) << 1 | (op->attend.sinks != NULL);
+        w[0] = (uint32_t)p->kv[op->attend.kv].type << 8 | (op->attend.slope_step != 0.0f) << 3 |
+               is_joined(p, op) << 2 | (op->attend.softcap != 0.0f) << 1 |
+               (op->attend.sinks != NULL);
         w[1] = (uint32_t)p->kv[op->attend.kv].head_dim_k;
         w[2] = (uint32_t)p->kv[op->attend.kv].head_dim_v;
         w[3] = op->attend.n_heads / p->kv[op->attend.kv].n_heads;

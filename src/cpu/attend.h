@@ -23,6 +23,25 @@ static inline float attend_sink(const struct attend *a, size_t head)
     return a->sinks[head] * NUM_LOG2_E;
 }
 
+/* Whether scores are just products times a factor. */
+static inline bool attend_is_plain(const struct attend *a)
+{
+    return a->factors.cap == 0.0f && a->slopes.step == 0.0f;
+}
+
+/* What a score of a query head grows by from key to key; 0 without slopes. */
+static inline float attend_slope(const struct attend *a, size_t head)
+{
+    const struct attend_slopes *s = &a->slopes;
+    const size_t h = s->first + head;
+    uint32_t n = 1;
+    if (s->step == 0.0f) return 0;
+    while (n <= s->n_heads / 2)
+        n *= 2;
+    const float steps = h < n ? (float)(h + 1) : (float)(h - n) + 0.5f;
+    return num_exp2_below(-(s->step * steps)) * NUM_LOG2_E;
+}
+
 /* The first position that the row at pos sees. */
 static inline size_t attend_first(uint32_t window, size_t pos)
 {

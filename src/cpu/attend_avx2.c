@@ -103,6 +103,7 @@ static struct query query_of(const struct attend *a, size_t row, size_t head)
         .q = a->q + row * a->q_stride + head * a->kv->head_dim_k,
         .first = attend_first(a->window, end - 1),
         .end = end,
+        .slope = attend_slope(a, head),
     };
 }
 

@@ -23,7 +23,8 @@ enum {
 /* One row and query head on its way through the pages. */
 struct query {
     const float *q;
-    size_t first, end; /* visible positions */
+    size_t first, end; /* visible positions; the last is its own */
+    float slope;       /* 0: none */
     float m, l;        /* of the pages so far */
     float *o;          /* [head_dim_v] */
     bool begun;
@@ -79,6 +80,7 @@ struct batch {
     float a[ATTEND_BATCH], b[ATTEND_BATCH];       /* O = O a + o b; O = o where is_first */
     struct query *x[ATTEND_BATCH];
     size_t lo[ATTEND_BATCH], hi[ATTEND_BATCH];       /* visible keys */
+    int32_t own_key[ATTEND_BATCH];                   /* the row's, from the page's first on */
     bool is_first[ATTEND_BATCH];                     /* the query had no page before */
     const struct key_weights *weights[ATTEND_BATCH]; /* with KV types of codes, else NULL */
     struct far *far;                                 /* for struct attend_few alone */

@@ -22,6 +22,7 @@ struct group {
         size_t first, end;
     } of_first, of_last; /* visible positions of the first and of the last query: both grow */
     iz first, end;       /* the same of each */
+    fz slope;            /* of each; 0: none */
     fz m, l;             /* of the pages so far: -infinity and 0 before the first */
 };
 
@@ -39,9 +40,9 @@ VEC_INLINE bool form_is_weights(enum form form)
  * logarithms. It leaves a NaN out: its probability is one in any case, so l is, and with it the
  * row's result, whose pattern the end sees to. */
 VEC_INLINE fz scores(bool whole, enum form form, const struct attend *a,
-                     const struct page_weights *w, const struct seen *t, fz *s)
+                     const struct page_weights *w, const struct seen *t, fz slope, fz *s)
 {
-    const bool codes = form_is_weights(form);
+    const bool codes = form_is_weights(form), plain = whole || attend_is_plain(a);
     const fz dot = z_all(a->factors.dot), cap = z_all(a->factors.cap),
              inverse = z_all(a->factors.inverse_cap);
     fz max[4];
@@ -52,8 +53,10 @@ VEC_INLINE fz scores(bool whole, enum form form, const struct attend *a,
         UNROLL for (size_t i = 0; i < 4; i++)
         {
             fz v = whole && codes ? s[j + i] : s[j + i] * dot;
-            if (!whole && a->factors.cap != 0.0f)
-                v = num16_keep(cap * num16_tanh(num16_keep(v) * inverse));
+            if (!plain) v = num16_keep(v);
+            if (!plain && a->factors.cap != 0.0f) v = num16_keep(cap * num16_tanh(v * inverse));
+            if (!plain && a->slopes.step != 0.0f)
+                v = v + slope * z_float(z_all_i((int32_t)(j + i)) - t->own_key);
             if (!whole) v = z_choose(seen_by(t, j + i), v, z_all(-INFINITY));
             if (codes) v = v + z_all(w->log2[j + i]);
             s[j + i] = v;
@@ -128,13 +131,13 @@ VEC_INLINE struct fold join(bool whole, const struct seen *t, struct group *g, f
 VEC_INLINE void softmax(bool whole, enum form form, const struct attend *a,
                         const struct page_weights *w, struct group *g, struct item *x)
 {
-    fz m = scores(whole, form, a, w, &x->t, x->s);
+    fz m = scores(whole, form, a, w, &x->t, g->slope, x->s);
     if (!whole) m = z_choose(z_less(x->t.lo, x->t.hi), m, z_all(0));
     const fz l = probabilities(whole, form, w, &x->t, x->s, x->u, m);
     x->f = join(whole, &x->t, g, m, l);
 }
 
-/* part: with a softcap, or where lanes see a part. */
+/* part: with a softcap or slopes, or where lanes see a part. */
 #define INSTANCE(form)                                                                         \
     static __attribute__((noinline)) void whole_##form(                                        \
         const struct attend *a, const struct page_weights *w, struct group *g, struct item *x) \
@@ -195,6 +198,7 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
     const struct kv_layer *kv = a->kv;
     const float *x[Z_LANES];
     int32_t first[Z_LANES], end[Z_LANES];
+    float slope[Z_LANES];
     size_t row = 0;
     for (size_t i = 0; i < Z_LANES; i++) {
         const struct place p = place_of(a, kv_head, lo, at + i < n ? at + i : n - 1);
@@ -202,12 +206,14 @@ static void group_begin(const struct attend *a, const struct attend_pages *by, s
         x[i] = a->q + p.row * a->q_stride + p.head * kv->head_dim_k;
         first[i] = (int32_t)first_of(a, row);
         end[i] = (int32_t)end_of(a, row);
+        slope[i] = attend_slope(a, p.head);
         if (i == 0) g->of_first.first = first_of(a, row), g->of_first.end = end_of(a, row);
     }
     g->of_last.first = first_of(a, row);
     g->of_last.end = end_of(a, row);
     g->first = (iz)z_load(first);
     g->end = (iz)z_load(end);
+    g->slope = z_load_f(slope);
     g->m = z_all(-INFINITY);
     g->l = z_all(0);
     by->queries(a, x, q);
@@ -272,6 +278,7 @@ static struct seen seen_of(const struct group *g, size_t p)
         .whole = g->of_last.first <= at && g->of_first.end >= at + PAGE_LEN,
         .lo = g->first - (int32_t)at,
         .hi = g->end - (int32_t)at,
+        .own_key = g->end - (int32_t)at - 1,
     };
 }
 
@@ -305,7 +312,7 @@ static void attend_page(const struct attend *a, const struct attend_pages *by, s
     softmax_fn *const *softmax = softmax_of[form_of(a->kv)];
     for (size_t i = 0; i < n; i++) {
         if (!x[i].t.whole) clamp_part(&x[i].t);
-        softmax[x[i].t.whole && a->factors.cap == 0.0f](a, &w, &g[i], &x[i]);
+        softmax[x[i].t.whole && attend_is_plain(a)](a, &w, &g[i], &x[i]);
     }
     by->values(a->kv, laid, x, n);
 }
@@ -340,13 +347,14 @@ static size_t attend_beside(const struct attend *a, const struct attend_pages *b
 {
     const bool whole =
         g[0].of_first.end >= (p + 1) * PAGE_LEN && g[n - 1].of_last.first <= p * PAGE_LEN;
-    if (!whole || !may_go_beside(by, a->kv) || a->factors.cap != 0.0f) return 0;
+    if (!whole || !may_go_beside(by, a->kv) || !attend_is_plain(a)) return 0;
     const struct page_weights w = by->weights(laid);
     bool unweighed = false; /* AT_ONCE items before those at i have no weights yet */
     n -= n % AT_ONCE;
     for (size_t i = 0; i < n; i += AT_ONCE) {
         for (size_t k = i; k < i + AT_ONCE; k++) {
-            x[k].t = (struct seen){0, PAGE_LEN, true, z_all_i(0), z_all_i(PAGE_LEN)};
+            x[k].t =
+                (struct seen){0, PAGE_LEN, true, z_all_i(0), z_all_i(PAGE_LEN), z_all_i(0)};
             x[k].l = z_all(0);
         }
         by->scores_beside(laid, &x[i], unweighed ? &x[i - AT_ONCE] : NULL);

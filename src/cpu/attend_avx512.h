@@ -24,6 +24,7 @@ struct seen {
     size_t from, to; /* keys that any lane sees */
     bool whole;      /* all lanes see all keys */
     iz lo, hi;       /* the keys that a lane sees */
+    iz own_key;      /* that of its row, counted from the page's first */
 };
 
 /* Lanes that see a key. */

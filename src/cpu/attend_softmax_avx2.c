@@ -22,6 +22,7 @@ struct span avx2_batch(struct batch *t, struct query *x, size_t n, size_t p, siz
         t->weights[t->n] = NULL;
         t->lo[t->n] = lo;
         t->hi[t->n] = hi;
+        t->own_key[t->n] = (int32_t)(q->end - 1) - (int32_t)at;
         t->x[t->n++] = q;
     }
     s.n = t->n - s.at;
@@ -85,9 +86,9 @@ VEC_INLINE i8x visible(int j, size_t lo, size_t hi)
     return vec_more_i(key, (int)lo - 1) & ~vec_more_i(key, (int)hi - 1);
 }
 
-/* Dots -> scores of a page that is seen whole, without a softcap. Returns the largest of each
- * lane. A NaN may have any pattern and be left out of the largest: its probability is a NaN in
- * any case, so l is one, and with it the row's result, whose pattern the end sees to. */
+/* Dots -> scores of a page that is seen whole, without a softcap or slopes. Returns the largest
+ * of each lane. A NaN may have any pattern and be left out of the largest: its probability is a
+ * NaN in any case, so l is one, and with it the row's result, whose pattern the end sees to. */
 VEC_INLINE f8 plain_scores(const struct attend *a, const float *log2, float *s)
 {
     const f8 dot = vec_all(a->factors.dot);
@@ -102,15 +103,20 @@ VEC_INLINE f8 plain_scores(const struct attend *a, const float *log2, float *s)
     return max;
 }
 
-/* Dots -> scores, or scores without keep -> scores; returns the largest, by num_order. */
-static float any_scores(const struct kv_factors *by, const float *log2, float *s, size_t lo,
-                        size_t hi)
+/* Dots of item i -> scores; returns the largest, by num_order. */
+static float any_scores(const struct kv_factors *by, const float *log2, struct batch *t,
+                        size_t i)
 {
+    const size_t lo = t->lo[i], hi = t->hi[i];
+    const f8 slope = vec_all(t->x[i]->slope), lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    float *s = t->s[i];
     const f8 cap = vec_all(by->cap), inverse = vec_all(by->inverse_cap);
     i8x max = (i8x)_mm256_set1_epi32(INT32_MIN);
     for (int j = 0; j < KEY_VECS; j++) {
         f8 v = num8_keep(vec_load(s + LANES * j) * vec_all(by->dot));
         if (by->cap != 0.0f) v = num8_keep(cap * num8_tanh(v * inverse));
+        const float ahead = (float)((int)LANES * j - t->own_key[i]);
+        if (t->x[i]->slope != 0.0f) v = v + slope * (vec_all(ahead) + lane);
         if (log2) v = v + vec_load(log2 + LANES * j);
         vec_store(s + LANES * j, v);
         i8x seen = visible(j, lo, hi);
@@ -210,7 +216,7 @@ static void scores(const struct attend *a, bool plain, struct batch *t, size_t a
         return;
     }
     for (size_t i = at; i < at + n; i++)
-        t->m[i] = any_scores(&a->factors, log2_of(t, i), t->s[i], t->lo[i], t->hi[i]);
+        t->m[i] = any_scores(&a->factors, log2_of(t, i), t, i);
 }
 
 /* Scores of such items -> probabilities, and their sums. */
@@ -239,7 +245,7 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
 {
     for (size_t at = 0; at < t->n; at += LANES) {
         const size_t n = t->n - at < LANES ? t->n - at : LANES;
-        const bool plain = a->factors.cap == 0.0f && are_whole(t, at, n);
+        const bool plain = attend_is_plain(a) && are_whole(t, at, n);
         if (few && plain) {
             few->softmax(a, t, at, n);
         } else {

@@ -62,6 +62,7 @@ static struct attend attend_of(const struct cpu_exec *x, const struct op_attend 
                            .factors = kv_factors(kv, op->scale, op->softcap),
                            .window = op->window,
                            .sinks = vector_of(op->sinks),
+                           .slopes = {op->slope_step, op->n_heads, 0},
                            .cancel = x->step->cancel};
 }
 
@@ -83,6 +84,7 @@ static struct share share_of(const struct attend *a, size_t n_shares, size_t i)
     s.a.q += s.skipped * a->kv->head_dim_k;
     s.a.out += s.skipped * a->kv->head_dim_v;
     if (a->sinks) s.a.sinks += s.skipped;
+    s.a.slopes.first += (uint32_t)s.skipped;
     return s;
 }
 

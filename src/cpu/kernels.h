@@ -182,6 +182,10 @@ struct attend {
     struct kv_factors factors; /* of products and scores */
     uint32_t window;           /* 0: all */
     const float *sinks;        /* per query head, or NULL */
+    struct attend_slopes {
+        float step;              /* 0: none; see op_attend */
+        uint32_t n_heads, first; /* in all; the number of the one that is 0 here */
+    } slopes;
     const atomic_bool *cancel; /* or NULL; polled between pages */
 };
 

@@ -3,6 +3,7 @@
  * For a row and a query head, page by page from the left, over the page's visible keys j:
  *   s_j = keep((sum over d, in order, of q_d · k_dj) · f)             q narrowed with f16
  *   s_j = keep((cap · log2 e) · tanh(s_j · (1/cap)))                with a softcap
+ *   s_j = s_j + (slope · log2 e) · (j - row)                        with slopes
  *   m = max s_j;  p_j = 2^(s_j - m), narrowed with f16, 0 for keys that are not visible
  *   l = p summed in eight stripes of eight consecutive keys, each in order, folded left to
  *       right;  o_e = keep(sum over visible j, in order, of p_j · v_je)
@@ -70,6 +71,8 @@ struct partial {
 struct query {
     const float *f32;
     struct a8 a8;
+    float slope;     /* 0: none */
+    int64_t own_key; /* where the row's own key is, counted from the page's first */
 };
 
 static float dot(const struct kv_layer *kv, const void *page, size_t head, size_t key,
@@ -90,8 +93,10 @@ static float score(const struct attend *a, const void *page, size_t head, size_t
                    const struct query *q)
 {
     float s = num_keep(dot(a->kv, page, head, key, q) * a->factors.dot);
-    if (a->factors.cap == 0.0f) return s;
-    return num_keep(a->factors.cap * num_tanh(s * a->factors.inverse_cap));
+    if (a->factors.cap != 0.0f)
+        s = num_keep(a->factors.cap * num_tanh(s * a->factors.inverse_cap));
+    if (q->slope == 0.0f) return s;
+    return s + q->slope * (float)((int64_t)key - q->own_key);
 }
 
 static void weigh_values(const struct kv_layer *kv, const void *page, size_t head, size_t lo,
@@ -193,12 +198,14 @@ static void attend_head(const struct attend *a, size_t kv_head, size_t r, size_t
     float *out = a->out + r * a->out_stride + h * dv;
     struct query q = query_of(a, x, scratch + 2 * dv);
     size_t end = pos + 1, first = attend_first(a->window, pos);
+    q.slope = attend_slope(a, h);
     struct partial all = {.o = scratch}, one = {.o = scratch + dv};
     for (size_t p = first / PAGE_LEN; p * PAGE_LEN < end; p++) {
         if (cancel_is_set(a->cancel)) return;
         size_t lo = first > p * PAGE_LEN ? first - p * PAGE_LEN : 0;
         size_t hi = end - p * PAGE_LEN < PAGE_LEN ? end - p * PAGE_LEN : PAGE_LEN;
         bool is_first = p == first / PAGE_LEN;
+        q.own_key = (int64_t)pos - (int64_t)(p * PAGE_LEN);
         attend_page(a, a->pages[p], kv_head, lo, hi, &q, is_first ? &all : &one);
         if (!is_first) fold(&all, &one, dv);
     }

@@ -182,6 +182,8 @@ static void check_attention(struct walk *w, const struct op *op)
     demand(w, apart(o->q, o->out), "it writes over its input");
     demand(w, kv->part == PAGE_FULL || (o->window > 0 && window_len(o->window) <= w->p->window),
            "it sees rows that may be gone");
+    demand(w, o->slope_step >= 0 && o->slope_step * (float)o->n_heads < 64,
+           "slopes that are out of range");
     if (o->sinks) vector(w, o->sinks, o->n_heads);
     writes(w, o->out, ROW_F32);
 }

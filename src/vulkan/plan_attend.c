@@ -129,6 +129,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_constant(&b, (uint32_t)kv->head_dim_v);
     dispatch_constant(&b, 1); /* queries: of the bucket */
     dispatch_constant(&b, a->softcap != 0.0f);
+    dispatch_constant(&b, a->slope_step != 0.0f);
     if (!is_wide) dispatch_constant(&b, vulkan_of(x)->vk->subgroup_size == 8);
     dispatch_bind(&b, 1, &x->parts, VK_NULL_HANDLE);
     b.d.writes |= 1ull << BIT_PARTS;
@@ -159,6 +160,7 @@ static bool plan_attend_slab(struct vulkan_exec *x, const struct op *op, int par
     dispatch_push_float(&b, by.cap);
     dispatch_push_float(&b, by.inverse_cap);
     dispatch_push(&b, vulkan_plan_ring(x, a));
+    dispatch_push_float(&b, a->slope_step);
     const struct vulkan_grid grid = {.kind = GRID_ATTEND,
                                      .slab = slab,
                                      .n_kv = kv->n_heads,

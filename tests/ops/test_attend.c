@@ -11,54 +11,63 @@ struct attention {
     size_t dk, dv;
     float softcap;
     bool sinks;
+    float slope_step;
 };
 
 static const struct attention cases[] = {
-    {"f16_64", KV_F16, 4, 2, 0, 64, 64, 0, false},
-    {"f16_128", KV_F16, 2, 2, 0, 128, 128, 0, false},
-    {"f16_group8", KV_F16, 8, 1, 0, 32, 32, 0, false},
-    {"f16_window", KV_F16, 3, 1, 70, 40, 24, 0, false},
-    {"f16_window1", KV_F16, 1, 1, 1, 16, 16, 0, false},
-    {"f16_cap_sink", KV_F16, 4, 2, 0, 96, 80, 30, true},
-    {"f16_odd", KV_F16, 2, 1, 100, 12, 20, 0, true},
-    {"f32_64", KV_F32, 4, 2, 0, 64, 64, 0, false},
-    {"f32_window_cap", KV_F32, 4, 4, 33, 48, 256, 50, true},
-    {"q8_64", KV_Q8_0, 4, 2, 0, 64, 64, 0, false},
-    {"q8_128", KV_Q8_0, 2, 2, 0, 128, 128, 0, false},
-    {"q8_group8", KV_Q8_0, 8, 1, 0, 32, 32, 0, false},
-    {"q8_window1", KV_Q8_0, 1, 1, 1, 32, 64, 0, false},
-    {"q8_window_cap", KV_Q8_0, 3, 1, 70, 96, 256, 50, true},
-    {"q8_256", KV_Q8_0, 2, 1, 0, 256, 96, 0, true},
-    {"q4_64", KV_Q4_0, 4, 2, 0, 64, 64, 0, false},
-    {"q4_128", KV_Q4_0, 2, 2, 0, 128, 128, 0, false},
-    {"q4_group8", KV_Q4_0, 8, 1, 0, 32, 32, 0, false},
-    {"q4_window1", KV_Q4_0, 1, 1, 1, 32, 64, 0, false},
-    {"q4_window_cap", KV_Q4_0, 3, 1, 70, 96, 256, 50, true},
-    {"q4_256", KV_Q4_0, 2, 1, 0, 256, 96, 0, true},
-    {"f16_80", KV_F16, 2, 2, 0, 80, 80, 0, false},
-    {"f16_192_group5", KV_F16, 5, 1, 0, 192, 256, 0, false},
-    {"q8_192_group7", KV_Q8_0, 7, 1, 100, 192, 192, 0, true},
-    {"q4_192_group6", KV_Q4_0, 6, 1, 0, 192, 192, 0, false},
-    {"f16_heads8", KV_F16, 16, 8, 0, 32, 48, 0, false},
-    {"f16_heads3_window", KV_F16, 9, 3, 70, 48, 64, 30, true},
-    {"f32_heads5", KV_F32, 5, 5, 100, 24, 32, 0, false},
-    {"q8_heads8", KV_Q8_0, 8, 8, 0, 64, 64, 0, false},
-    {"q8_heads5_window", KV_Q8_0, 10, 5, 70, 96, 128, 0, true},
-    {"q4_heads6", KV_Q4_0, 12, 6, 0, 32, 64, 0, false},
-    {"q4_heads2_window", KV_Q4_0, 2, 2, 33, 64, 192, 50, false},
-    {"q8_512", KV_Q8_0, 2, 1, 0, 512, 512, 0, false},
-    {"q4_512", KV_Q4_0, 2, 1, 0, 512, 512, 0, false},
+    {"f16_64", KV_F16, 4, 2, 0, 64, 64, 0, false, 0},
+    {"f16_128", KV_F16, 2, 2, 0, 128, 128, 0, false, 0},
+    {"f16_group8", KV_F16, 8, 1, 0, 32, 32, 0, false, 0},
+    {"f16_window", KV_F16, 3, 1, 70, 40, 24, 0, false, 0},
+    {"f16_window1", KV_F16, 1, 1, 1, 16, 16, 0, false, 0},
+    {"f16_cap_sink", KV_F16, 4, 2, 0, 96, 80, 30, true, 0},
+    {"f16_odd", KV_F16, 2, 1, 100, 12, 20, 0, true, 0},
+    {"f32_64", KV_F32, 4, 2, 0, 64, 64, 0, false, 0},
+    {"f32_window_cap", KV_F32, 4, 4, 33, 48, 256, 50, true, 0},
+    {"q8_64", KV_Q8_0, 4, 2, 0, 64, 64, 0, false, 0},
+    {"q8_128", KV_Q8_0, 2, 2, 0, 128, 128, 0, false, 0},
+    {"q8_group8", KV_Q8_0, 8, 1, 0, 32, 32, 0, false, 0},
+    {"q8_window1", KV_Q8_0, 1, 1, 1, 32, 64, 0, false, 0},
+    {"q8_window_cap", KV_Q8_0, 3, 1, 70, 96, 256, 50, true, 0},
+    {"q8_256", KV_Q8_0, 2, 1, 0, 256, 96, 0, true, 0},
+    {"q4_64", KV_Q4_0, 4, 2, 0, 64, 64, 0, false, 0},
+    {"q4_128", KV_Q4_0, 2, 2, 0, 128, 128, 0, false, 0},
+    {"q4_group8", KV_Q4_0, 8, 1, 0, 32, 32, 0, false, 0},
+    {"q4_window1", KV_Q4_0, 1, 1, 1, 32, 64, 0, false, 0},
+    {"q4_window_cap", KV_Q4_0, 3, 1, 70, 96, 256, 50, true, 0},
+    {"q4_256", KV_Q4_0, 2, 1, 0, 256, 96, 0, true, 0},
+    {"f16_80", KV_F16, 2, 2, 0, 80, 80, 0, false, 0},
+    {"f16_192_group5", KV_F16, 5, 1, 0, 192, 256, 0, false, 0},
+    {"q8_192_group7", KV_Q8_0, 7, 1, 100, 192, 192, 0, true, 0},
+    {"q4_192_group6", KV_Q4_0, 6, 1, 0, 192, 192, 0, false, 0},
+    {"f16_heads8", KV_F16, 16, 8, 0, 32, 48, 0, false, 0},
+    {"f16_heads3_window", KV_F16, 9, 3, 70, 48, 64, 30, true, 0},
+    {"f32_heads5", KV_F32, 5, 5, 100, 24, 32, 0, false, 0},
+    {"q8_heads8", KV_Q8_0, 8, 8, 0, 64, 64, 0, false, 0},
+    {"q8_heads5_window", KV_Q8_0, 10, 5, 70, 96, 128, 0, true, 0},
+    {"q4_heads6", KV_Q4_0, 12, 6, 0, 32, 64, 0, false, 0},
+    {"q4_heads2_window", KV_Q4_0, 2, 2, 33, 64, 192, 50, false, 0},
+    {"q8_512", KV_Q8_0, 2, 1, 0, 512, 512, 0, false, 0},
+    {"q4_512", KV_Q4_0, 2, 1, 0, 512, 512, 0, false, 0},
     /* Of one thread AVX-512 and AMX take the fewest rows that they cut a step into. */
-    {"q8_group32", KV_Q8_0, 32, 1, 0, 64, 64, 0, false},
-    {"f16_256", KV_F16, 4, 2, 0, 256, 256, 0, false},
-    {"q8_160_cap_group3", KV_Q8_0, 3, 1, 0, 160, 192, 30, true},
-    {"f32_128", KV_F32, 2, 1, 0, 128, 128, 0, false},
-    {"f32_256_window", KV_F32, 6, 2, 100, 256, 192, 0, false},
-    {"f16_576_group12", KV_F16, 12, 1, 0, 576, 512, 0, false},
-    {"f16_chunks", KV_F16, 3, 1, WINDOW_CHUNKS | 70, 40, 24, 0, false},
-    {"f32_chunks_cap", KV_F32, 4, 4, WINDOW_CHUNKS | 64, 48, 64, 50, true},
-    {"q8_chunks", KV_Q8_0, 10, 5, WINDOW_CHUNKS | 70, 96, 128, 0, true},
-    {"q4_chunks", KV_Q4_0, 2, 2, WINDOW_CHUNKS | 33, 64, 192, 0, false},
+    {"q8_group32", KV_Q8_0, 32, 1, 0, 64, 64, 0, false, 0},
+    {"f16_256", KV_F16, 4, 2, 0, 256, 256, 0, false, 0},
+    {"q8_160_cap_group3", KV_Q8_0, 3, 1, 0, 160, 192, 30, true, 0},
+    {"f32_128", KV_F32, 2, 1, 0, 128, 128, 0, false, 0},
+    {"f32_256_window", KV_F32, 6, 2, 100, 256, 192, 0, false, 0},
+    {"f16_576_group12", KV_F16, 12, 1, 0, 576, 512, 0, false, 0},
+    {"f16_chunks", KV_F16, 3, 1, WINDOW_CHUNKS | 70, 40, 24, 0, false, 0},
+    {"f32_chunks_cap", KV_F32, 4, 4, WINDOW_CHUNKS | 64, 48, 64, 50, true, 0},
+    {"q8_chunks", KV_Q8_0, 10, 5, WINDOW_CHUNKS | 70, 96, 128, 0, true, 0},
+    {"q4_chunks", KV_Q4_0, 2, 2, WINDOW_CHUNKS | 33, 64, 192, 0, false, 0},
+    {"f16_slopes", KV_F16, 4, 4, 0, 64, 64, 0, false, 2},
+    {"f16_slopes_group12", KV_F16, 12, 1, 0, 32, 48, 0, true, 1},
+    {"f16_slopes_odd", KV_F16, 6, 2, 70, 40, 20, 0, false, 2},
+    {"f32_slopes_cap", KV_F32, 5, 5, 0, 48, 64, 50, true, 0.0625f},
+    {"q8_slopes", KV_Q8_0, 8, 8, 0, 64, 64, 0, false, 1},
+    {"q8_slopes_group6", KV_Q8_0, 6, 1, 100, 128, 128, 0, true, 0.5f},
+    {"q4_slopes", KV_Q4_0, 4, 2, WINDOW_CHUNKS | 70, 96, 64, 30, false, 2},
+    {"q4_slopes_group3", KV_Q4_0, 3, 1, 0, 64, 64, 0, false, 4},
 };
 enum {
     N_CASES = sizeof cases / sizeof *cases,
@@ -145,7 +154,8 @@ static uint64_t attend_rows(struct backend *be, const struct attention *c, const
                                                          1 / sqrtf((float)c->dk),
                                                          c->softcap,
                                                          c->window,
-                                                         w};
+                                                         w,
+                                                         c->slope_step};
     void *pages[MOST_PAGES];
     const size_t n_pages = pages_for(n_pos);
     assert_true(n_pages <= MOST_PAGES);
@@ -255,6 +265,16 @@ static void weights_error_fold(struct weights_error *w, enum kv_type type, size_
     w->largest = 0;
 }
 
+/* How much less a score of a head is for each position that its key lies before the row. */
+static double slope_of(const struct attention *c, size_t h)
+{
+    size_t n = 1;
+    while (2 * n <= c->n_heads)
+        n *= 2;
+    const double steps = h < n ? (double)h + 1 : (double)(h - n) + 0.5;
+    return c->slope_step == 0 ? 0 : pow(2, -(double)c->slope_step * steps);
+}
+
 /* Against softmax attention in double on the numbers that are stored. Probabilities have 13
  * bits with f16: of a weighted sum and of the sum of weights that is at most 2^-14 of the
  * magnitudes each. The 2^x of weights is 0.2 % off at most, alike in the sum of values and in
@@ -283,6 +303,7 @@ static void check_accuracy(const struct attention *c, const float *x, const floa
                     s[j] += q[d] * kv[d];
                 s[j] /= sqrt((double)c->dk);
                 if (c->softcap != 0) s[j] = c->softcap * tanh(s[j] / c->softcap);
+                s[j] -= slope_of(c, h) * (double)(pos - j);
                 m = fmax(m, s[j]);
             }
             l = c->sinks ? exp((double)sinks[h] - m) : 0;
@@ -594,8 +615,20 @@ static void vanished_weights(void **state)
     }
 }
 
+/* The share of weights that odd keys have where all products are 0. */
+static double odd_share(const struct attention *c, size_t head, size_t pos)
+{
+    double odd = 0, all = 0;
+    for (size_t j = 0; j <= pos; j++) {
+        const double w = exp(-slope_of(c, head) * (double)(pos - j));
+        all += w;
+        odd += j % 2 ? w : 0;
+    }
+    return odd / all;
+}
+
 /* Values of zero, whose scale is none: every other key. What is left of the others' ones is how
- * many they are. */
+ * many they are, or how near. */
 static void zero_values(void **state)
 {
     (void)state;
@@ -610,9 +643,10 @@ static void zero_values(void **state)
         const size_t n_out = c->n_heads * c->dv;
         float *y = mem_zalloc(N_POS * n_out, sizeof *y);
         attend_all(machines[0].be, c, x, NULL, N_POS, y);
-        for (size_t at = 0; at < N_POS * n_out; at++) {
-            const size_t n = at / n_out + 1;
-            assert_true(fabs((double)y[at] - (double)(n / 2) / (double)n) < 0.005);
+        for (size_t at = 0; at < N_POS * c->n_heads; at++) {
+            const double want = odd_share(c, at % c->n_heads, at / c->n_heads);
+            for (size_t e = 0; e < c->dv; e++)
+                assert_true(fabs((double)y[at * c->dv + e] - want) < 0.005);
         }
         free(y);
         free(x);
@@ -625,14 +659,14 @@ static void deep(void **state)
 {
     (void)state;
     static const struct attention some[] = {
-        {"f16_deep", KV_F16, 4, 1, 0, 128, 128, 0, false},
-        {"f16_deep_window", KV_F16, 8, 2, 1200, 128, 256, 30, true},
-        {"f32_deep", KV_F32, 2, 1, 0, 64, 128, 0, false},
-        {"q8_deep", KV_Q8_0, 4, 1, 0, 256, 256, 0, true},
-        {"q4_deep", KV_Q4_0, 8, 1, 0, 512, 512, 0, false},
-        {"f16_deep_heads20", KV_F16, 20, 1, 0, 80, 64, 0, false},
-        {"f16_deep_heads24", KV_F16, 24, 2, 0, 64, 64, 0, true},
-        {"q8_deep_heads9", KV_Q8_0, 9, 1, 1200, 64, 64, 0, true},
+        {"f16_deep", KV_F16, 4, 1, 0, 128, 128, 0, false, 0},
+        {"f16_deep_window", KV_F16, 8, 2, 1200, 128, 256, 30, true, 0},
+        {"f32_deep", KV_F32, 2, 1, 0, 64, 128, 0, false, 0},
+        {"q8_deep", KV_Q8_0, 4, 1, 0, 256, 256, 0, true, 0},
+        {"q4_deep", KV_Q4_0, 8, 1, 0, 512, 512, 0, false, 0},
+        {"f16_deep_heads20", KV_F16, 20, 1, 0, 80, 64, 0, false, 0},
+        {"f16_deep_heads24", KV_F16, 24, 2, 0, 64, 64, 0, true, 0},
+        {"q8_deep_heads9", KV_Q8_0, 9, 1, 1200, 64, 64, 0, true, 0},
     };
     enum { N_STORED = DEEP_POS - 20 };
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
@@ -664,7 +698,7 @@ static void deep(void **state)
     }
 }
 
-static const struct attention long_case = {"long", KV_F16, 64, 1, 0, 4, 32, 0, false};
+static const struct attention long_case = {"long", KV_F16, 64, 1, 0, 4, 32, 0, false, 0};
 
 /* Bytes and descriptor sets that a device takes for the first step of a program with so many
  * scales behind its attention. */

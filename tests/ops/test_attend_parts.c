@@ -14,17 +14,30 @@ struct shape {
     uint32_t window;
     float softcap;
     bool sinks;
+    float slope_step;
 };
 
 static const struct shape shapes[] = {
-    {KV_F16, 1, 4, 1, 128, 128, 0, 0, false},  {KV_F16, 8, 1, 1, 64, 64, 0, 0, true},
-    {KV_F16, 2, 2, 2, 40, 24, 200, 0, false},  {KV_F16, 1, 8, 1, 16, 256, 700, 30, false},
-    {KV_F16, 3, 1, 5, 96, 80, 1, 0, true},     {KV_F32, 1, 3, 1, 64, 96, 0, 0, false},
-    {KV_F32, 4, 2, 1, 48, 8, 130, 50, true},   {KV_Q8_0, 1, 4, 1, 128, 128, 0, 0, false},
-    {KV_Q8_0, 2, 7, 1, 64, 64, 0, 0, false},   {KV_Q8_0, 8, 1, 1, 96, 64, 300, 0, true},
-    {KV_Q8_0, 1, 1, 8, 256, 32, 65, 0, false}, {KV_Q8_0, 4, 2, 1, 32, 192, 0, 50, false},
-    {KV_Q4_0, 1, 4, 1, 128, 128, 0, 0, false}, {KV_Q4_0, 2, 4, 2, 64, 96, 500, 0, false},
-    {KV_Q4_0, 4, 1, 2, 512, 64, 0, 30, true},  {KV_F16, 1, 1, 3, 512, 512, 0, 0, false},
+    {KV_F16, 1, 4, 1, 128, 128, 0, 0, false, 0},
+    {KV_F16, 8, 1, 1, 64, 64, 0, 0, true, 0},
+    {KV_F16, 2, 2, 2, 40, 24, 200, 0, false, 0},
+    {KV_F16, 1, 8, 1, 16, 256, 700, 30, false, 0},
+    {KV_F16, 3, 1, 5, 96, 80, 1, 0, true, 0},
+    {KV_F32, 1, 3, 1, 64, 96, 0, 0, false, 0},
+    {KV_F32, 4, 2, 1, 48, 8, 130, 50, true, 0},
+    {KV_Q8_0, 1, 4, 1, 128, 128, 0, 0, false, 0},
+    {KV_Q8_0, 2, 7, 1, 64, 64, 0, 0, false, 0},
+    {KV_Q8_0, 8, 1, 1, 96, 64, 300, 0, true, 0},
+    {KV_Q8_0, 1, 1, 8, 256, 32, 65, 0, false, 0},
+    {KV_Q8_0, 4, 2, 1, 32, 192, 0, 50, false, 0},
+    {KV_Q4_0, 1, 4, 1, 128, 128, 0, 0, false, 0},
+    {KV_Q4_0, 2, 4, 2, 64, 96, 500, 0, false, 0},
+    {KV_Q4_0, 4, 1, 2, 512, 64, 0, 30, true, 0},
+    {KV_F16, 1, 1, 3, 512, 512, 0, 0, false, 0},
+    {KV_F16, 1, 4, 1, 128, 128, 0, 0, false, 2},
+    {KV_F32, 3, 2, 1, 48, 64, 300, 0, true, 1},
+    {KV_Q8_0, 6, 1, 1, 64, 64, 0, 0, false, 0.5f},
+    {KV_Q4_0, 1, 3, 2, 64, 96, 0, 30, false, 2},
 };
 
 struct attention {
@@ -80,7 +93,8 @@ static void attention_begin(struct attention *t, const struct shape *s, enum spr
                            .n_group = s->n_group,
                            .factors = kv_factors(&t->kv, 0.125f, s->softcap),
                            .window = s->window,
-                           .sinks = s->sinks ? t->sinks : NULL};
+                           .sinks = s->sinks ? t->sinks : NULL,
+                           .slopes = {s->slope_step, (uint32_t)n_heads, 0}};
     random_floats(NORMAL, t->sinks, n_heads);
     fill_pages(t, spread, factor);
     t->q = mem_zalloc(s->n_rows * t->a.q_stride, sizeof *t->q);

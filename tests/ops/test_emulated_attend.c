@@ -28,33 +28,41 @@ struct shape {
     uint32_t pos, window;
     float softcap;
     bool sinks;
+    float slope_step;
 };
 
 static const struct shape shapes[] = {
-    {KV_F16, 2, 64, 64, 64, 100, 0, 0, false},
-    {KV_F16, 3, 40, 24, 9, 63, 70, 0, true},
-    {KV_F16, 1, 128, 80, 33, 0, 0, 30, false},
-    {KV_F16, 8, 16, 256, 2, 190, 1, 0, false},
-    {KV_F32, 2, 64, 96, 64, 77, 0, 0, true},
-    {KV_F32, 5, 12, 8, 7, 120, 65, 50, false},
-    {KV_Q8_0, 2, 64, 64, 64, 100, 0, 0, true},
-    {KV_Q8_0, 1, 256, 32, 40, 3, 20, 0, false},
-    {KV_Q8_0, 7, 32, 288, 9, 180, 0, 50, true},
-    {KV_Q4_0, 2, 64, 64, 64, 100, 0, 0, false},
-    {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true},
-    {KV_Q8_0, 3, 128, 128, 64, 130, 0, 0, false},
-    {KV_Q8_0, 2, 96, 160, 40, 30, 5, 0, false},
-    {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false},
-    {KV_Q4_0, 9, 512, 512, 1, 128, 0, 0, true},
-    {KV_Q4_0, 1, 32, 32, 64, 64, 33, 0, false},
-    {KV_Q8_0, 2, 64, 64, 16, 56, 0, 0, false},
-    {KV_Q4_0, 2, 64, 32, 16, 56, 60, 0, false},
-    {KV_Q8_0, 5, 96, 64, 9, 130, 0, 0, false},
-    {KV_Q8_0, 4, 32, 96, 9, 70, 0, 0, true},
-    {KV_Q8_0, 2, 512, 64, 24, 64, 0, 0, false},
-    {KV_F16, 3, 64, 40, 64, 100, WINDOW_CHUNKS | 70, 0, true},
-    {KV_Q8_0, 3, 96, 64, 64, 100, WINDOW_CHUNKS | 64, 0, false},
-    {KV_Q4_0, 2, 64, 32, 40, 60, WINDOW_CHUNKS | 33, 30, false},
+    {KV_F16, 2, 64, 64, 64, 100, 0, 0, false, 0},
+    {KV_F16, 3, 40, 24, 9, 63, 70, 0, true, 0},
+    {KV_F16, 1, 128, 80, 33, 0, 0, 30, false, 0},
+    {KV_F16, 8, 16, 256, 2, 190, 1, 0, false, 0},
+    {KV_F32, 2, 64, 96, 64, 77, 0, 0, true, 0},
+    {KV_F32, 5, 12, 8, 7, 120, 65, 50, false, 0},
+    {KV_Q8_0, 2, 64, 64, 64, 100, 0, 0, true, 0},
+    {KV_Q8_0, 1, 256, 32, 40, 3, 20, 0, false, 0},
+    {KV_Q8_0, 7, 32, 288, 9, 180, 0, 50, true, 0},
+    {KV_Q4_0, 2, 64, 64, 64, 100, 0, 0, false, 0},
+    {KV_Q4_0, 3, 96, 128, 21, 60, 70, 30, true, 0},
+    {KV_Q8_0, 3, 128, 128, 64, 130, 0, 0, false, 0},
+    {KV_Q8_0, 2, 96, 160, 40, 30, 5, 0, false, 0},
+    {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false, 0},
+    {KV_Q4_0, 9, 512, 512, 1, 128, 0, 0, true, 0},
+    {KV_Q4_0, 1, 32, 32, 64, 64, 33, 0, false, 0},
+    {KV_Q8_0, 2, 64, 64, 16, 56, 0, 0, false, 0},
+    {KV_Q4_0, 2, 64, 32, 16, 56, 60, 0, false, 0},
+    {KV_Q8_0, 5, 96, 64, 9, 130, 0, 0, false, 0},
+    {KV_Q8_0, 4, 32, 96, 9, 70, 0, 0, true, 0},
+    {KV_Q8_0, 2, 512, 64, 24, 64, 0, 0, false, 0},
+    {KV_F16, 3, 64, 40, 64, 100, WINDOW_CHUNKS | 70, 0, true, 0},
+    {KV_Q8_0, 3, 96, 64, 64, 100, WINDOW_CHUNKS | 64, 0, false, 0},
+    {KV_Q4_0, 2, 64, 32, 40, 60, WINDOW_CHUNKS | 33, 30, false, 0},
+    {KV_F16, 4, 64, 64, 64, 100, 0, 0, false, 2},
+    {KV_F16, 3, 40, 24, 9, 63, 70, 30, true, 0.25f},
+    {KV_F32, 5, 64, 96, 64, 77, 0, 0, true, 1},
+    {KV_Q8_0, 6, 64, 64, 64, 100, 0, 0, false, 1},
+    {KV_Q8_0, 2, 96, 64, 40, 130, WINDOW_CHUNKS | 64, 0, true, 4},
+    {KV_Q8_0, 9, 512, 512, 1, 255, 0, 0, false, 0.5f},
+    {KV_Q4_0, 3, 96, 128, 64, 128, 0, 0, false, 2},
 };
 
 /* Values are times value_factor. */
@@ -108,6 +116,7 @@ static void check(const struct shape *s, enum spread spread, float value_factor)
         .factors = kv_factors(&kv, 0.125f, s->softcap),
         .window = s->window,
         .sinks = s->sinks ? sinks : NULL,
+        .slopes = {s->slope_step, (uint32_t)s->n_group, 0},
     };
     void *scratch = zalloc64(ref_attend_scratch(&kv, s->n_group));
     ref_attend(&a, 0, 0, s->n_rows, scratch);

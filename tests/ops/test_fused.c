@@ -216,8 +216,8 @@ static size_t run_attend(struct backend *be, const struct attend_case *c, const 
     struct weight *sinks = c->sinks ? backend_vector(be, norm_weights, c->n_heads, &err) : NULL;
     struct weight *m = backend_matrix(be, QTYPE_Q4_0, 1, N_VALUES, n_out, blocks, NULL, &err);
     assert_non_null(m);
-    trial_op(&t, OP_ATTEND)->attend =
-        (struct op_attend){ref_part(in, 0, n_q), attended, 0, c->n_heads, 0.125f, 0, 0, sinks};
+    trial_op(&t, OP_ATTEND)->attend = (struct op_attend){
+        ref_part(in, 0, n_q), attended, 0, c->n_heads, 0.125f, 0, 0, sinks, 0};
     trial_op(&t, OP_QUANTISE)->quantise = (struct op_quantise){attended, a8};
     struct op_matmul *op = &trial_op(&t, OP_MATMUL)->matmul;
     *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
