@@ -42,6 +42,19 @@ static bool read_placed(struct hparams *hp, struct err *err)
     return read_gelu(hp, err) && hparams_places(hp, err);
 }
 
+/* bloom: scores fall with the distance, in the place of rotations. */
+static bool read_bloom(struct hparams *hp, struct err *err)
+{
+    return read_gelu(hp, err) && hparams_slopes(hp, 8, err);
+}
+
+/* Its muP scales are in the weights but for that of scores. */
+static bool read_jais(struct hparams *hp, struct err *err)
+{
+    hp->attn_scale = 1.0f / (float)hp->layers[0].head_dim_k;
+    return read_biased(hp, err) && hparams_slopes(hp, 0, err);
+}
+
 /* jais2 and nemotron: between them squares of what is above 0. */
 static bool read_squares(struct hparams *hp, struct err *err)
 {
@@ -72,6 +85,15 @@ static bool read_limit(struct hparams *hp, bool required, struct err *err)
     return true;
 }
 
+/* Norms of most files have no biases; some have learned positions in the place of slopes. */
+static bool read_mpt(struct hparams *hp, struct err *err)
+{
+    if (!read_gelu(hp, err) || !read_limit(hp, false, err) || !hparams_slopes(hp, 0, err))
+        return false;
+    if (!gguf_tensor_find(hp->g, "output_norm.bias")) hp->norm_vectors = NORM_SCALED;
+    return !gguf_tensor_find(hp->g, "position_embd.weight") || hparams_places(hp, err);
+}
+
 static bool read_olmo(struct hparams *hp, struct err *err)
 {
     hp->norm_vectors = NORM_BARE;
@@ -89,6 +111,12 @@ static bool has(struct builder *b, uint32_t layer, const char *what)
 {
     char name[TENSOR_NAME_CAP];
     return weights_has(b->ws, layer_tensor(name, layer, what));
+}
+
+static void layer_bloom(struct builder *b, uint32_t layer, struct ref x)
+{
+    if (layer == 0) build_row_norm(b, x, "token_embd_norm.weight", x);
+    layer_qwen2(b, layer, x);
 }
 
 static void layer_phi2(struct builder *b, uint32_t layer, struct ref x)
@@ -127,12 +155,15 @@ static void layer_falcon(struct builder *b, uint32_t layer, struct ref x)
 }
 
 const struct family families_layernorm[] = {
+    {"bloom", read_bloom, layer_bloom},
     {"codeshell", read_codeshell, layer_neox},
     {"dbrx", read_dbrx, layer_neox},
     {"falcon", read_gelu, layer_falcon},
     {"gpt2", read_placed, layer_qwen2},
     {"gptneox", read_gptneox, layer_gptneox},
+    {"jais", read_jais, layer_qwen2},
     {"jais2", read_squares, layer_neox},
+    {"mpt", read_mpt, layer_neox},
     {"nemotron", read_squares, layer_neox},
     {"olmo", read_olmo, layer_llama},
     {"orion", read_biased, layer_neox},

@@ -108,16 +108,17 @@ static void layer_maincoder(struct builder *b, uint32_t layer, struct ref x)
         &(struct attention){.pairs = ROPE_NORM, .qk_norm = true, .norm_last = true});
 }
 
-/* The larger of the two kinds, with 40 layers, has a bias of scores by distance in place of
- * rotations. */
+/* The larger of the two kinds, with 40 layers, has scores that fall with the distance, in the
+ * place of rotations. */
 static bool read_baichuan(struct hparams *hp, struct err *err)
 {
-    return hp->n_layer != 40 ||
-           err_set(
-               err, ERR_FORMAT,
-               "%s: a baichuan of 40 layers has scores that fall with the distance (ALiBi), "
-               "which hearth has not",
-               gguf_path(hp->g));
+    return hp->n_layer != 40 || hparams_slopes(hp, 8, err);
+}
+
+/* So has refact. */
+static bool read_refact(struct hparams *hp, struct err *err)
+{
+    return hparams_slopes(hp, 8, err);
 }
 
 static bool read_arcee(struct hparams *hp, struct err *err)
@@ -401,6 +402,7 @@ const struct family families_plain[] = {
     {"qwen2vl", NULL, layer_qwen2},
     {"qwen3", NULL, layer_qwen3},
     {"qwen3vl", NULL, layer_qwen3},
+    {"refact", read_refact, layer_llama},
     {"seed_oss", read_seed_oss, layer_neox},
     {"smollm3", read_smollm3, layer_llama},
     {"spark2_5", read_spark2_5, layer_spark2_5},

@@ -207,6 +207,19 @@ bool hparams_indexer(struct hparams *hp, struct err *err)
     return true;
 }
 
+bool hparams_slopes(struct hparams *hp, double most, struct err *err)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        hp->layers[i].rope = false;
+    if (!hparams_f64(hp, "attention.max_alibi_bias", 0, 32, false, &most, err)) return false;
+    hp->max_bias = (float)most;
+    return most == 0 || most >= 1e-3 ||
+           err_set(err, ERR_FORMAT,
+                   "%s: key %s.attention.max_alibi_bias should be 0 or at least 0.001, but is "
+                   "%g",
+                   gguf_path(hp->g), hp->arch, most);
+}
+
 static bool read_ssm_sizes(struct hparams *hp, struct err *err)
 {
     return hparams_u32(hp, "ssm.conv_kernel", 2, 64, true, &hp->ssm.n_taps, err) &&

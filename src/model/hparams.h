@@ -114,8 +114,9 @@ struct hparams {
     const char *ffn_norm;              /* before the feed-forward, in each layer; static */
     float attn_scale;                  /* of the scores; default 1/sqrt(head size) */
     float attn_softcap;                /* of the scores; 0: none */
-    float attn_out_scale;              /* of what attention adds to x; 1: none */
-    float qkv_limit; /* what Q, K and V are kept within, before all else; 0: none */
+    float max_bias;       /* ALiBi: slopes of heads go down to 2^-this; 0: there are none */
+    float attn_out_scale; /* of what attention adds to x; 1: none */
+    float qkv_limit;      /* what Q, K and V are kept within, before all else; 0: none */
     /* Q is multiplied by 1 + this · ln(1 + floor(pos / period)); 0: no */
     double temp_log_scale;
     uint32_t temp_period; /* default n_ctx_orig */
@@ -273,6 +274,8 @@ bool hparams_unit_limits(struct hparams *hp, struct err *err);
  * there, or those blocks of keys ("attention.indexer.top_k", "attention.indexer.block_size"):
  * the reach ends with these, up to which it has nothing to choose. */
 bool hparams_indexer(struct hparams *hp, struct err *err);
+/* Of a family that does not rotate: "attention.max_alibi_bias", by default most. */
+bool hparams_slopes(struct hparams *hp, double most, struct err *err);
 /* "ssm.*", all required. */
 bool hparams_ssm(struct hparams *hp, struct err *err);
 /* Those of Mamba-1, which has no heads and groups: its rank is n_step. */

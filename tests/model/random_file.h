@@ -18,7 +18,7 @@
 #include "base/mem.h"
 
 enum { VOCAB = 48, EMBD = 64, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 16, FF = 40, LAYERS = 7 };
-enum { WINDOW = 8, MAX_TENSORS = 256 };
+enum { WINDOW = 8, MAX_TENSORS = 384 };
 enum { EXPERTS = 6, USED = 2 };
 
 /* How the layers of a family are put together. */
@@ -58,6 +58,8 @@ struct form {
     bool norm_inner; /* of what heads give and of what the last matrix reads */
     bool gelu, scaled_embedding;
     bool norm_embedding;  /* the embedding is behind a norm without factors */
+    bool embedding_norm;  /* behind token_embd_norm, which is as those of rows */
+    double max_bias;      /* scores fall with the distance, the least by 2^-this a position */
     bool clamped;         /* of an activation: both within 7, and up counts by one more */
     double situ, situ_up; /* of an activation: how far tanh lets gate and up go; 0: none */
     bool norm_values, plain_scores; /* V: each head, without factors; no root divides scores */
@@ -450,6 +452,10 @@ static inline void file_begin(struct file *f, const struct form *form)
     if (!form->norm_bare) tensor(f, "output_norm.weight", EMBD, 1);
     tensor(f, "output.weight", EMBD, VOCAB);
     if (form->norm_biases) random_tensor(f, "output_norm.bias", EMBD, 1, 0, 0.5);
+    if (form->embedding_norm) {
+        tensor(f, "token_embd_norm.weight", EMBD, 1);
+        random_tensor(f, "token_embd_norm.bias", EMBD, 1, 0, 0.5);
+    }
     if (form->head_bias) random_tensor(f, "output.bias", VOCAB, 1, 0, 0.5);
 }
 

@@ -285,6 +285,14 @@ static inline double scaled_score(const struct file *f, double score)
     return cap > 0 ? cap * tanh(score / cap) : score;
 }
 
+/* ALiBi, of a number of heads that may be no power of two. */
+static inline double slope_of_head(const struct form *form, size_t h)
+{
+    const double n = exp2(floor(log2(HEADS))), at = (double)h + 1;
+    if (form->max_bias == 0) return 0;
+    return exp2(-form->max_bias * (at <= n ? at / n : (2 * (at - n) - 1) / (2 * n)));
+}
+
 /* sinks NULL: there are none. */
 static inline void attend(const struct file *f, const struct rows *rows, size_t pos,
                           const struct sight *s, const float *sinks, double *out)
@@ -301,7 +309,8 @@ static inline void attend(const struct file *f, const struct rows *rows, size_t 
                 score += rows->q[pos][h * HEAD_DIM + d] * rows->k[p][kv + d];
             const bool seen =
                 window == 0 || (chunks ? pos / window == p / window : pos - p < window);
-            weight[p] = seen ? exp(scaled_score(f, score)) : 0;
+            const double less = slope_of_head(f->form, h) * (double)(pos - p);
+            weight[p] = seen ? exp(scaled_score(f, score) - less) : 0;
             sum += weight[p];
         }
         for (size_t p = 0; p <= pos; p++)
@@ -600,6 +609,8 @@ static inline void embed(const struct file *f, struct rows *rows)
                             (places ? (double)places[p * EMBD + i] : 0);
     for (size_t p = 0; f->form->norm_embedding && p < N_IDS; p++)
         norm(NULL, rows->x[p], EMBD, rows->x[p]);
+    for (size_t p = 0; f->form->embedding_norm && p < N_IDS; p++)
+        row_norm(f, -1, "token_embd_norm", rows->x[p], rows->x[p]);
 }
 
 static inline void head(const struct file *f, const struct rows *rows, double softcap,

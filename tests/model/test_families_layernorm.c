@@ -20,6 +20,8 @@ struct layernorm_case {
     bool neighbours, fused;
     bool sequential; /* the key use_parallel_residual is false */
     float limit;     /* the key attention.clamp_kqv; 0: none */
+    float max_bias;  /* the key attention.max_alibi_bias; 0: without it */
+    double scores;   /* they are multiplied by; 0: one over the root */
     double most;     /* 0: 1e-12 */
 };
 
@@ -80,6 +82,29 @@ static const struct layernorm_case cases[] = {
      .fused = true,
      .limit = 0.5f,
      .most = 5e-12},
+    {.name = "bloom",
+     .form = {"bloom", BIASED, GELU, .biases = true, .more_biases = true, .n_kv = HEADS,
+              .embedding_norm = true, .max_bias = 8},
+     .fused = true},
+    {.name = "mpt",
+     .form = {"mpt", .norm_before = true, .layer_norm = true, GELU, .n_kv = HEADS,
+              .max_bias = 8},
+     .fused = true,
+     .max_bias = 8},
+    {.name = "mpt with limits, biases and heads in groups",
+     .form = {"mpt", BIASED, GELU, .biases = true, .more_biases = true, .max_bias = 4},
+     .fused = true,
+     .limit = 0.5f,
+     .max_bias = 4},
+    {.name = "mpt with learned positions",
+     .form = {"mpt", .norm_before = true, .layer_norm = true, GELU, .n_places = N_IDS},
+     .fused = true},
+    {.name = "jais",
+     .form = {"jais", BIASED, .biases = true, .more_biases = true, .n_kv = HEADS,
+              .max_bias = 8},
+     .fused = true,
+     .max_bias = 8,
+     .scores = 1.0 / HEAD_DIM},
     {.name = "phimoe",
      .form = {"phimoe", .norm_before = true, .norm_biases = true, .biases = true,
               .head_bias = true, .experts = {.any = true}}},
@@ -91,7 +116,9 @@ static void file_of(struct file *f, const struct layernorm_case *c)
     if (c->n_rot > 0) key_u32(f, "rope.dimension_count", (uint32_t)c->n_rot);
     if (c->sequential) key_bool(f, "use_parallel_residual", false);
     if (c->limit > 0) key_f32(f, "attention.clamp_kqv", c->limit);
+    if (c->max_bias > 0) key_f32(f, "attention.max_alibi_bias", c->max_bias);
     f->scales.qkv_limit = (double)c->limit;
+    f->scales.scores = c->scores;
 }
 
 static void test_families(void **unused)
@@ -104,7 +131,7 @@ static void test_families(void **unused)
         float *want = mem_zalloc(N_IDS * VOCAB, sizeof *want);
         struct file f;
         s.rotation.neighbours = c->neighbours;
-        if (c->form.n_places > 0) s.rotation.n_rot = 0;
+        if (c->form.n_places > 0 || c->form.max_bias > 0) s.rotation.n_rot = 0;
         every(layers, 1, s, s);
         file_of(&f, c);
         compute(&f, layers, LAYERS, 0, want);
@@ -154,6 +181,7 @@ static void test_refused(void **unused)
     static const struct form bare = {"orion", .norm_before = true, .layer_norm = true};
     static const struct form unplaced = {"gpt2", BIASED, GELU, .biases = true};
     static const struct form bare_products = {"gpt2", BIASED, GELU, .n_places = N_IDS};
+    static const struct form sloped = {"mpt", .norm_before = true, .layer_norm = true, GELU};
     static const struct form named = {"llama", .norm_before = true, .norm_biases = true};
     struct file f;
     file_init(&f, &rms);
@@ -168,6 +196,11 @@ static void test_refused(void **unused)
     file_free(&f);
     file_init(&f, &bare_products);
     check_refused(&f, "m.gguf: tensor blk.0.attn_q.bias: expected [64], but it is missing");
+    file_free(&f);
+    file_init(&f, &sloped);
+    key_f32(&f, "attention.max_alibi_bias", 0x1p-11f);
+    check_refused(&f, "m.gguf: key mpt.attention.max_alibi_bias should be 0 or at least 0.001, "
+                      "but is 0.000488281");
     file_free(&f);
     file_init(&f, &named);
     check_refused(&f, "m.gguf: tensor output_norm.bias: hearth's llama has no such tensor, and "
