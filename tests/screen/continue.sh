@@ -65,6 +65,11 @@ shows 'schema             {"const": 7}'
 keys 'Seven.' Enter
 check "another counts from the next turn on" within eval 'text | grep -qxE " ?7"'
 fresh
+echo 'root ::= "Eight" "!"{3}' >"$dir/eight.gbnf"
+keys "/set schema $dir/eight.gbnf" Enter
+keys 'Say a number.' Enter
+check "and so does a grammar" within eval 'text | grep -qxE " ?Eight!!!"'
+fresh
 keys '/set schema off' Enter
 shows 'schema             off'
 keys 'What is a draft model?' Enter
