@@ -558,6 +558,7 @@ const char *option_foreign_advice(const char *name)
                       kv_type[] = "--kv-type is the type of keys and of values",
                       system[] = "--system @FILE reads it from a file",
                       attention[] = "there is one way to attend, and nothing to switch",
+                      grammar[] = "--schema FILE.gbnf takes a grammar",
                       adapter[] = "--lora FILE names the adapter, --lora-scale how much counts";
     static const struct {
         const char *name, *advice;
@@ -568,6 +569,7 @@ const char *option_foreign_advice(const char *name)
         {"ctk", kv_type},          {"ctv", kv_type},          {"cache-type-k", kv_type},
         {"cache-type-v", kv_type}, {"sysf", system},          {"system-prompt-file", system},
         {"fa", attention},         {"flash-attn", attention}, {"lora-scaled", adapter},
+        {"grammar", grammar},      {"grammar-file", grammar},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) return names[i].advice;

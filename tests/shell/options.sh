@@ -289,6 +289,8 @@ refused()
 }
 for name in -hf -hfr --hf-repo -mu --model-url; do check "$name" refused $name 'hearth downloads none'; done
 for name in -st --single-turn -no-cnv --no-conversation; do check "$name" refused $name 'hearth answers -p and exits'; done
+for name in --grammar --grammar-file; do check "$name" refused $name '--schema FILE.gbnf takes a grammar'; done
+check "--lora-scaled" refused --lora-scaled '--lora FILE names the adapter'
 for name in -ctk -ctv --cache-type-k --cache-type-v; do check "$name" refused $name '--kv-type is'; done
 for name in -sysf --system-prompt-file; do check "$name" refused $name '--system @FILE'; done
 for name in -fa --flash-attn; do check "$name" refused $name 'there is one way'; done
