@@ -17,20 +17,16 @@
 
 static const char guide_file[] = "guide-q8_0.gguf";
 
-/* A model that was chosen is remembered when it opens, as after /model. */
-static bool take(struct options *o, enum option_from from, char *path, struct err *err)
+/* Frees both paths. The model's own adapter, if it has one, counts where no other is given. A
+ * model that was chosen is remembered when it opens, as after /model. */
+static bool take(struct options *o, enum option_from from, char *path, char *adapter,
+                 struct err *err)
 {
     bool ok = options_give(o, OPT_MODEL, from, 0, path, err);
+    if (ok && adapter && !option_given(o, OPT_LORA))
+        ok = options_give(o, OPT_LORA, from, 0, adapter, err);
     free(path);
-    return ok;
-}
-
-/* The adapter of a model by name, unless another is given. */
-static bool take_adapter(struct options *o, enum option_from from, char *path, struct err *err)
-{
-    const bool ok =
-        !path || option_given(o, OPT_LORA) || options_give(o, OPT_LORA, from, 0, path, err);
-    free(path);
+    free(adapter);
     return ok;
 }
 
@@ -58,7 +54,7 @@ static bool take_guide(struct options *o, char *guide, struct err *err)
     if (!o->quiet)
         tell(o, "this is the bundled guide, a tiny model that knows only hearth; load a real "
                 "one with hearth -m MODEL.gguf (hearth models lists those found here)");
-    return take(o, FROM_BUILTIN, guide, err);
+    return take(o, FROM_BUILTIN, guide, NULL, err);
 }
 
 static bool is_same(const char *remembered, const char *guide)
@@ -90,7 +86,7 @@ static bool take_named(struct options *o, struct err *err)
     const char *name = given_name(o);
     const size_t n = strlen(name);
     char *adapter, *path = discover_named(name, &adapter, err), shown[512];
-    if (path) return take(o, from, path, err) && take_adapter(o, from, adapter, err);
+    if (path) return take(o, from, path, adapter, err);
     if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
         if (from == FROM_FLAG) return true;
         err_set(err, ERR_IO, "%s: %s",
@@ -140,7 +136,7 @@ static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *
         return take_guide(o, guide, err);
     }
     free(guide);
-    return take(o, from, path, err) && take_adapter(o, from, adapter, err);
+    return take(o, from, path, adapter, err);
 }
 
 bool model_choose(struct options *o, bool ask, struct err *err)
