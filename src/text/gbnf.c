@@ -1,13 +1,13 @@
 /* GBNF, read from the beginning to the end, and what rules do to each other. */
 #include "text/gbnf.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "text/expr.h"
+#include "text/scan.h"
 
 struct rule {
     const char *name; /* in the text */
@@ -19,16 +19,14 @@ struct rule {
 };
 
 struct reading {
-    const char *s;
-    size_t len, at, line;
+    struct scan in;
+    size_t line;
     struct expr e;
     struct rule *rules;
     size_t n_rules, cap_rules;
     int depth;
     struct err *err;
 };
-
-enum { END = UINT32_MAX };
 
 /* More than a person writes; searches through rules are as deep as they are. */
 enum { MAX_RULES = 4096 };
@@ -48,32 +46,9 @@ static bool failed(const struct reading *r)
 
 /* ---- characters of the file ---- */
 
-/* The byte that comes next; END: none. */
-static uint32_t peek(const struct reading *r)
-{
-    return r->at < r->len ? (uint8_t)r->s[r->at] : END;
-}
-
-static bool is_next(const struct reading *r, const char *s)
-{
-    const size_t n = strlen(s);
-    return r->len - r->at >= n && memcmp(r->s + r->at, s, n) == 0;
-}
-
-static bool skip(struct reading *r, const char *s)
-{
-    const bool found = is_next(r, s);
-    if (found) r->at += strlen(s);
-    return found;
-}
-
 static uint32_t take(struct reading *r)
 {
-    uint32_t cp;
-    if (r->at == r->len) return END;
-    const int n = utf8_decode(r->s + r->at, r->len - r->at, &cp);
-    assert(n > 0);
-    r->at += (size_t)n;
+    const uint32_t cp = scan_take(&r->in);
     if (cp == '\n') r->line++;
     return cp;
 }
@@ -82,10 +57,10 @@ static uint32_t take(struct reading *r)
 static void skip_space(struct reading *r, bool lines)
 {
     for (;;) {
-        const uint32_t c = peek(r);
+        const uint32_t c = scan_peek(&r->in);
         if (c == '#') {
-            while (r->at < r->len && r->s[r->at] != '\n')
-                r->at++;
+            while (r->in.at < r->in.len && r->in.s[r->in.at] != '\n')
+                r->in.at++;
         } else if (c == ' ' || c == '\t' || c == '\r' || (lines && c == '\n')) {
             take(r);
         } else {
@@ -101,22 +76,24 @@ static size_t name_length(const struct reading *r)
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
     size_t n = 0;
-    while (r->at + n < r->len && r->s[r->at + n] && strchr(letters, r->s[r->at + n]))
+    while (r->in.at + n < r->in.len && r->in.s[r->in.at + n] &&
+           strchr(letters, r->in.s[r->in.at + n]))
         n++;
     return n;
 }
 
-/* The number of a rule that is named here, new where nobody named it yet; END: too many. */
+/* The number of a rule that is named here, new where nobody named it yet; SCAN_END: too many.
+ */
 static uint32_t rule_named(struct reading *r, size_t len)
 {
-    const char *name = r->s + r->at;
-    r->at += len;
+    const char *name = r->in.s + r->in.at;
+    r->in.at += len;
     for (size_t i = 0; i < r->n_rules; i++)
         if (r->rules[i].len == len && memcmp(r->rules[i].name, name, len) == 0)
             return (uint32_t)i;
     if (r->n_rules == MAX_RULES) {
         refuse(r, r->line, "more than %d rules", MAX_RULES);
-        return END;
+        return SCAN_END;
     }
     MEM_GROW(r->rules, r->n_rules, r->cap_rules);
     r->rules[r->n_rules] =
@@ -129,30 +106,12 @@ static uint32_t rule_named(struct reading *r, size_t len)
 
 /* ---- characters of a literal or a class ---- */
 
-static uint32_t hex(struct reading *r, int n)
-{
-    uint32_t value = 0;
-    for (int i = 0; i < n; i++) {
-        const uint32_t c = peek(r);
-        uint32_t digit;
-        if (c >= '0' && c <= '9')
-            digit = c - '0';
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            digit = (c | 32) - 'a' + 10;
-        else
-            return END;
-        r->at++;
-        value = value << 4 | digit;
-    }
-    return value;
-}
-
 /* Behind a \. */
 static uint32_t escaped(struct reading *r)
 {
     const size_t line = r->line;
     const uint32_t c = take(r);
-    uint32_t value = END;
+    uint32_t value = SCAN_END;
     switch (c) {
     case 'n': return '\n';
     case 'r': return '\r';
@@ -161,9 +120,9 @@ static uint32_t escaped(struct reading *r)
     case '"':
     case '[':
     case ']': return c;
-    case 'x': value = hex(r, 2); break;
-    case 'u': value = hex(r, 4); break;
-    case 'U': value = hex(r, 8); break;
+    case 'x': value = scan_hex(&r->in, 2); break;
+    case 'u': value = scan_hex(&r->in, 4); break;
+    case 'U': value = scan_hex(&r->in, 8); break;
     default: refuse(r, line, "an escape (\\) that GBNF does not have");
     }
     if (value > CHARS_MAX) refuse(r, line, "an escape (\\) without its digits");
@@ -174,7 +133,7 @@ static uint32_t escaped(struct reading *r)
 static uint32_t character(struct reading *r, char end, size_t line)
 {
     const uint32_t c = take(r);
-    if (c == END) refuse(r, line, "a %c is missing", end);
+    if (c == SCAN_END) refuse(r, line, "a %c is missing", end);
     return c == '\\' ? escaped(r) : c;
 }
 
@@ -183,7 +142,7 @@ static uint32_t literal(struct reading *r)
 {
     const size_t line = r->line;
     const uint32_t node = expr_add(&r->e, EXPR_SEQUENCE, 0, 0);
-    while (!failed(r) && !skip(r, "\"")) {
+    while (!failed(r) && !scan_skip(&r->in, "\"")) {
         const uint32_t c = character(r, '"', line);
         if (c >= 0xd800 && c <= 0xdfff)
             refuse(r, line, "half of a pair of UTF-16 is no character");
@@ -204,12 +163,12 @@ static uint32_t class(struct reading *r)
 {
     const size_t line = r->line;
     struct chars set = {0};
-    const bool is_other = skip(r, "^");
-    while (!failed(r) && !skip(r, "]")) {
+    const bool is_other = scan_skip(&r->in, "^");
+    while (!failed(r) && !scan_skip(&r->in, "]")) {
         const uint32_t lo = character(r, ']', line);
         uint32_t hi = lo;
-        if (is_next(r, "-") && !is_next(r, "-]")) {
-            skip(r, "-");
+        if (scan_is_next(&r->in, "-") && !scan_is_next(&r->in, "-]")) {
+            scan_skip(&r->in, "-");
             hi = character(r, ']', line);
         }
         if (lo > hi) refuse(r, line, "a range whose end is before its beginning");
@@ -233,12 +192,8 @@ static uint32_t any_character(struct reading *r)
 
 static uint32_t number(struct reading *r)
 {
-    uint32_t n = END;
     skip_space(r, true);
-    for (; peek(r) >= '0' && peek(r) <= '9'; r->at++) {
-        if (n == END) n = 0;
-        if (n <= EXPR_MAX_COUNT) n = 10 * n + (peek(r) - '0');
-    }
+    const uint32_t n = scan_number(&r->in, EXPR_MAX_COUNT);
     skip_space(r, true);
     return n;
 }
@@ -248,13 +203,13 @@ static bool quantifier(struct reading *r, uint32_t *lo, uint32_t *hi)
     const size_t line = r->line;
     *lo = 0;
     *hi = EXPR_NO_END;
-    if (skip(r, "*")) return true;
-    if (skip(r, "+")) return *lo = 1, true;
-    if (skip(r, "?")) return *hi = 1, true;
-    if (!skip(r, "{")) return false;
+    if (scan_skip(&r->in, "*")) return true;
+    if (scan_skip(&r->in, "+")) return *lo = 1, true;
+    if (scan_skip(&r->in, "?")) return *hi = 1, true;
+    if (!scan_skip(&r->in, "{")) return false;
     *lo = *hi = number(r);
-    if (skip(r, ",")) *hi = number(r); /* none: END is EXPR_NO_END */
-    if (*lo == END || !skip(r, "}"))
+    if (scan_skip(&r->in, ",")) *hi = number(r); /* none: SCAN_END is EXPR_NO_END */
+    if (*lo == SCAN_END || !scan_skip(&r->in, "}"))
         refuse(r, line, "expected a count, as {2}, {2,} or {2,5}");
     else if (*lo > EXPR_MAX_COUNT || (*hi > EXPR_MAX_COUNT && *hi != EXPR_NO_END))
         refuse(r, line, "more than %d cannot be counted out", EXPR_MAX_COUNT);
@@ -276,25 +231,26 @@ static uint32_t group(struct reading *r)
     skip_space(r, true);
     const uint32_t node = failed(r) ? EXPR_NONE : alternatives(r);
     r->depth--;
-    if (!skip(r, ")")) refuse(r, line, "a ) is missing");
+    if (!scan_skip(&r->in, ")")) refuse(r, line, "a ) is missing");
     return node;
 }
 
 /* One thing, without how often; EXPR_NONE: what comes is none, or is refused. */
 static uint32_t thing(struct reading *r)
 {
-    if (skip(r, "\"")) return literal(r);
-    if (skip(r, "[")) return class(r);
-    if (skip(r, "(")) return group(r);
-    if (skip(r, ".")) return any_character(r);
-    if (is_next(r, "<") || is_next(r, "!"))
+    if (scan_skip(&r->in, "\"")) return literal(r);
+    if (scan_skip(&r->in, "[")) return class(r);
+    if (scan_skip(&r->in, "(")) return group(r);
+    if (scan_skip(&r->in, ".")) return any_character(r);
+    if (scan_is_next(&r->in, "<") || scan_is_next(&r->in, "!"))
         refuse(r, r->line, "tokens (<...>) cannot be kept to, only characters");
-    else if (peek(r) == '*' || peek(r) == '+' || peek(r) == '?' || peek(r) == '{')
-        refuse(r, r->line, "there is nothing to repeat before the %c", (char)peek(r));
+    else if (scan_peek(&r->in) == '*' || scan_peek(&r->in) == '+' || scan_peek(&r->in) == '?' ||
+             scan_peek(&r->in) == '{')
+        refuse(r, r->line, "there is nothing to repeat before the %c", (char)scan_peek(&r->in));
     const size_t len = name_length(r);
     if (failed(r) || len == 0) return EXPR_NONE;
     const uint32_t rule = rule_named(r, len);
-    return rule == END ? EXPR_NONE : expr_add(&r->e, EXPR_RULE, rule, 0);
+    return rule == SCAN_END ? EXPR_NONE : expr_add(&r->e, EXPR_RULE, rule, 0);
 }
 
 /* How often, which may be said of the thing before several times. */
@@ -326,7 +282,7 @@ static uint32_t alternatives(struct reading *r)
     const uint32_t node = expr_add(&r->e, EXPR_EITHER, 0, 0);
     for (;;) {
         expr_append(&r->e, node, sequence(r));
-        if (failed(r) || !skip(r, "|")) return node;
+        if (failed(r) || !scan_skip(&r->in, "|")) return node;
         skip_space(r, true);
     }
 }
@@ -336,10 +292,11 @@ static void read_rule(struct reading *r)
 {
     const size_t len = name_length(r), line = r->line;
     if (len == 0) refuse(r, line, "expected a rule, as root ::= \"yes\" | \"no\"");
-    const uint32_t i = failed(r) ? END : rule_named(r, len);
-    if (i == END) return;
+    const uint32_t i = failed(r) ? SCAN_END : rule_named(r, len);
+    if (i == SCAN_END) return;
     skip_space(r, false);
-    if (!skip(r, "::=")) refuse(r, line, "expected ::= behind '%.*s'", NAME(&r->rules[i]));
+    if (!scan_skip(&r->in, "::="))
+        refuse(r, line, "expected ::= behind '%.*s'", NAME(&r->rules[i]));
     if (r->rules[i].node != EXPR_NONE)
         refuse(r, line, "the rule '%.*s' is there twice", NAME(&r->rules[i]));
     skip_space(r, true);
@@ -348,10 +305,10 @@ static void read_rule(struct reading *r)
     r->rules[i].node = node;
     r->rules[i].line = line;
     uint32_t cp;
-    if (failed(r) || r->at == r->len || is_next(r, "\n")) return;
-    const int n = utf8_decode(r->s + r->at, r->len - r->at, &cp);
+    if (failed(r) || r->in.at == r->in.len || scan_is_next(&r->in, "\n")) return;
+    const int n = utf8_decode(r->in.s + r->in.at, r->in.len - r->in.at, &cp);
     refuse(r, r->line, "in the rule '%.*s': expected the end of the line, found '%.*s'",
-           NAME(&r->rules[i]), n, r->s + r->at);
+           NAME(&r->rules[i]), n, r->in.s + r->in.at);
 }
 
 /* ---- what rules do to each other ---- */
@@ -419,12 +376,12 @@ static void add_edges(const struct reading *r, struct edges *e, uint32_t node)
 
 enum { NEW, OPEN, DONE };
 
-/* A rule that begins with itself, as one does that this one begins with; END: none. */
+/* A rule that begins with itself, as one does that this one begins with; SCAN_END: none. */
 static uint32_t find_ring(struct edges *e, uint32_t rule)
 {
     e->marks[rule] = OPEN;
-    uint32_t found = END;
-    for (size_t i = e->first[rule]; found == END && i < e->first[rule + 1]; i++) {
+    uint32_t found = SCAN_END;
+    for (size_t i = e->first[rule]; found == SCAN_END && i < e->first[rule + 1]; i++) {
         const uint32_t to = e->to[i];
         if (e->marks[to] == OPEN)
             found = to;
@@ -445,8 +402,8 @@ static void refuse_rings(struct reading *r)
         e.first[i + 1] = e.n;
     }
     for (uint32_t i = 0; i < r->n_rules && !failed(r); i++) {
-        const uint32_t ring = e.marks[i] == NEW ? find_ring(&e, i) : END;
-        if (ring != END)
+        const uint32_t ring = e.marks[i] == NEW ? find_ring(&e, i) : SCAN_END;
+        if (ring != SCAN_END)
             refuse(r, r->rules[ring].line, "the rule '%.*s' begins with itself",
                    NAME(&r->rules[ring]));
     }
@@ -476,8 +433,8 @@ static void read_rules(struct reading *r)
     r->rules = mem_zalloc(1, sizeof *r->rules);
     r->cap_rules = r->n_rules = 1;
     r->rules[0] = (struct rule){.name = "root", .len = 4, .line = 1, .node = EXPR_NONE};
-    r->at = utf8_mark(r->s, r->len);
-    for (skip_space(r, true); !failed(r) && r->at < r->len; skip_space(r, true))
+    r->in.at = utf8_mark(r->in.s, r->in.len);
+    for (skip_space(r, true); !failed(r) && r->in.at < r->in.len; skip_space(r, true))
         read_rule(r);
     if (!failed(r)) check_rules(r);
 }
@@ -508,7 +465,7 @@ struct grammar *gbnf_grammar(const char *text, size_t len, struct err *err)
         err_write(err, ERR_FORMAT, "it is not UTF-8");
         return NULL;
     }
-    struct reading r = {.s = text, .len = len, .line = 1, .err = err};
+    struct reading r = {.in = {.s = text, .len = len}, .line = 1, .err = err};
     read_rules(&r);
     struct grammar *g = failed(&r) ? NULL : write_rules(&r);
     free(r.rules);

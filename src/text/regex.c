@@ -1,22 +1,19 @@
 /* Patterns, read from the beginning to the end. */
 #include "text/regex.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/scan.h"
 
 struct reading {
-    const char *s;
-    size_t len, at; /* bytes */
+    struct scan in;
     struct expr e;
     int depth;
     struct err *err;
 };
 
-enum { END = UINT32_MAX };
-
-/* ---- characters of the pattern ---- */
+/* ---- what is refused ---- */
 
 static bool failed(const struct reading *r)
 {
@@ -24,11 +21,11 @@ static bool failed(const struct reading *r)
 }
 
 /* The first refusal counts, at the character that begins at byte `at`. */
-#define refuse(r, where, ...)                                                    \
-    do {                                                                         \
-        if (failed(r)) break;                                                    \
-        err_write((r)->err, ERR_FORMAT, __VA_ARGS__);                            \
-        err_write_prefix((r)->err, "character %zu", n_chars((r)->s, where) + 1); \
+#define refuse(r, where, ...)                                                       \
+    do {                                                                            \
+        if (failed(r)) break;                                                       \
+        err_write((r)->err, ERR_FORMAT, __VA_ARGS__);                               \
+        err_write_prefix((r)->err, "character %zu", n_chars((r)->in.s, where) + 1); \
     } while (0)
 
 static size_t n_chars(const char *s, size_t n)
@@ -37,39 +34,6 @@ static size_t n_chars(const char *s, size_t n)
     for (size_t i = 0; i < n; i++)
         count += ((uint8_t)s[i] & 0xc0) != 0x80;
     return count;
-}
-
-/* The character that comes next, and how long it is; END: none. */
-static uint32_t peek(const struct reading *r, size_t *len)
-{
-    uint32_t cp = END;
-    *len = 0;
-    if (r->at == r->len) return END;
-    const int n = utf8_decode(r->s + r->at, r->len - r->at, &cp);
-    assert(n > 0);
-    *len = (size_t)n;
-    return cp;
-}
-
-static uint32_t take(struct reading *r)
-{
-    size_t len;
-    const uint32_t cp = peek(r, &len);
-    r->at += len;
-    return cp;
-}
-
-static bool is_next(const struct reading *r, const char *s)
-{
-    const size_t n = strlen(s);
-    return r->len - r->at >= n && memcmp(r->s + r->at, s, n) == 0;
-}
-
-static bool skip(struct reading *r, const char *s)
-{
-    const bool found = is_next(r, s);
-    if (found) r->at += strlen(s);
-    return found;
 }
 
 /* ---- classes of characters ---- */
@@ -119,43 +83,24 @@ static uint32_t set_node(struct reading *r, struct chars *set, size_t where)
 
 /* ---- escapes ---- */
 
-static int hex_value(uint32_t c)
-{
-    if (c >= '0' && c <= '9') return (int)(c - '0');
-    if (c >= 'a' && c <= 'f') return (int)(c - 'a') + 10;
-    if (c >= 'A' && c <= 'F') return (int)(c - 'A') + 10;
-    return -1;
-}
-
-/* n digits; END: there are not so many. */
-static uint32_t hex(struct reading *r, int n)
-{
-    uint32_t value = 0;
-    for (int i = 0; i < n; i++) {
-        const int digit = hex_value(take(r));
-        if (digit < 0) return END;
-        value = value << 4 | (uint32_t)digit;
-    }
-    return value;
-}
-
 /* Behind \u: four digits, of which two may be the halves of a pair, or any in braces. */
 static uint32_t unicode(struct reading *r)
 {
-    if (skip(r, "{")) {
-        uint32_t value = 0, c = take(r);
-        if (c == '}') return END;
-        for (; c != '}'; c = take(r)) {
-            if (hex_value(c) < 0) return END;
-            value = value << 4 | (uint32_t)hex_value(c);
-            if (value > CHARS_MAX) return END;
+    if (scan_skip(&r->in, "{")) {
+        uint32_t value = 0, c = scan_take(&r->in);
+        if (c == '}') return SCAN_END;
+        for (; c != '}'; c = scan_take(&r->in)) {
+            if (scan_digit(c) < 0) return SCAN_END;
+            value = value << 4 | (uint32_t)scan_digit(c);
+            if (value > CHARS_MAX) return SCAN_END;
         }
         return value;
     }
-    const uint32_t high = hex(r, 4);
-    if (high == END || high >> 10 != 0xd800 >> 10 || !skip(r, "\\u")) return high;
-    const uint32_t low = hex(r, 4);
-    if (low == END || low >> 10 != 0xdc00 >> 10) return END;
+    const uint32_t high = scan_hex(&r->in, 4);
+    if (high == SCAN_END || high >> 10 != 0xd800 >> 10 || !scan_skip(&r->in, "\\u"))
+        return high;
+    const uint32_t low = scan_hex(&r->in, 4);
+    if (low == SCAN_END || low >> 10 != 0xdc00 >> 10) return SCAN_END;
     return 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
 }
 
@@ -163,22 +108,21 @@ static uint32_t unicode(struct reading *r)
 static uint32_t escaped(struct reading *r, size_t where)
 {
     static const char simple[] = "t\tn\nv\vf\fr\r";
-    const uint32_t c = take(r);
+    const uint32_t c = scan_take(&r->in);
     for (const char *p = simple; *p; p += 2)
         if (c == (uint32_t)*p) return (uint32_t)p[1];
-    uint32_t value = END, next;
-    size_t len;
+    uint32_t value = SCAN_END, next;
     if (c == 'x') {
-        value = hex(r, 2);
+        value = scan_hex(&r->in, 2);
     } else if (c == 'u') {
         value = unicode(r);
     } else if (c == 'c') {
-        next = take(r);
+        next = scan_take(&r->in);
         if ((next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z')) value = next % 32;
     } else if (c == '0') {
-        next = peek(r, &len);
+        next = scan_peek(&r->in);
         if (next < '0' || next > '9') value = 0;
-    } else if (c == END) {
+    } else if (c == SCAN_END) {
         refuse(r, where, "a \\ with nothing behind it");
     } else if (c >= '1' && c <= '9') {
         refuse(r, where, "a reference to a group (\\%c) cannot be kept to", (char)c);
@@ -191,25 +135,24 @@ static uint32_t escaped(struct reading *r, size_t where)
     } else if (c > ' ' && c < 0x7f && !(c >= 'A' && c <= 'Z') && !(c >= 'a' && c <= 'z')) {
         return c;
     }
-    if (value == END || (value >= 0xd800 && value <= 0xdfff))
+    if (value == SCAN_END || (value >= 0xd800 && value <= 0xdfff))
         refuse(r, where, "an escape that is none of a character");
     return value;
 }
 
 /* ---- [ ] ---- */
 
-/* One end of a range, or a class as \d, which is put into the set: END. */
+/* One end of a range, or a class as \d, which is put into the set: SCAN_END. */
 static uint32_t class_end(struct reading *r, struct chars *set)
 {
-    const size_t where = r->at;
-    const uint32_t c = take(r);
+    const size_t where = r->in.at;
+    const uint32_t c = scan_take(&r->in);
     if (c != '\\') return c;
-    size_t len;
-    if (add_class(set, peek(r, &len))) {
-        r->at += len;
-        return END;
+    if (add_class(set, scan_peek(&r->in))) {
+        scan_take(&r->in);
+        return SCAN_END;
     }
-    if (skip(r, "b")) return '\b';
+    if (scan_skip(&r->in, "b")) return '\b';
     return escaped(r, where);
 }
 
@@ -217,20 +160,20 @@ static uint32_t class_end(struct reading *r, struct chars *set)
 static uint32_t class(struct reading *r, size_t where)
 {
     struct chars set = {0};
-    const bool is_other = skip(r, "^");
-    while (!failed(r) && !skip(r, "]")) {
-        const size_t from = r->at;
-        if (from == r->len) refuse(r, where, "a class without its ]");
+    const bool is_other = scan_skip(&r->in, "^");
+    while (!failed(r) && !scan_skip(&r->in, "]")) {
+        const size_t from = r->in.at;
+        if (from == r->in.len) refuse(r, where, "a class without its ]");
         const uint32_t lo = class_end(r, &set);
         if (failed(r)) break;
-        if (is_next(r, "-") && !is_next(r, "-]")) {
-            skip(r, "-");
+        if (scan_is_next(&r->in, "-") && !scan_is_next(&r->in, "-]")) {
+            scan_skip(&r->in, "-");
             const uint32_t hi = class_end(r, &set);
-            if (lo == END || hi == END || lo > hi)
+            if (lo == SCAN_END || hi == SCAN_END || lo > hi)
                 refuse(r, from, "a range that is none from one character to a later one");
             else if (!failed(r))
                 chars_add(&set, lo, hi);
-        } else if (lo != END) {
+        } else if (lo != SCAN_END) {
             chars_add(&set, lo, lo);
         }
     }
@@ -248,10 +191,11 @@ static uint32_t alternatives(struct reading *r);
 /* Behind the ( at `where`. */
 static uint32_t group(struct reading *r, size_t where)
 {
-    if (is_next(r, "?") && !skip(r, "?:")) {
-        if (is_next(r, "?=") || is_next(r, "?!") || is_next(r, "?<=") || is_next(r, "?<!"))
+    if (scan_is_next(&r->in, "?") && !scan_skip(&r->in, "?:")) {
+        if (scan_is_next(&r->in, "?=") || scan_is_next(&r->in, "?!") ||
+            scan_is_next(&r->in, "?<=") || scan_is_next(&r->in, "?<!"))
             refuse(r, where, "what looks ahead or behind cannot be kept to");
-        else if (is_next(r, "?<"))
+        else if (scan_is_next(&r->in, "?<"))
             refuse(r, where, "a group with a name is not supported");
         else
             refuse(r, where, "'(?' without a colon is not supported");
@@ -261,17 +205,16 @@ static uint32_t group(struct reading *r, size_t where)
         refuse(r, where, "groups in groups beyond %d", EXPR_MAX_DEPTH);
     const uint32_t node = failed(r) ? EXPR_NONE : alternatives(r);
     r->depth--;
-    if (!failed(r) && !skip(r, ")")) refuse(r, where, "a group without its )");
+    if (!failed(r) && !scan_skip(&r->in, ")")) refuse(r, where, "a group without its )");
     return node;
 }
 
 /* One character, class or group. */
 static uint32_t atom(struct reading *r)
 {
-    const size_t where = r->at;
+    const size_t where = r->in.at;
     struct chars set = {0};
-    const uint32_t c = take(r);
-    size_t len;
+    const uint32_t c = scan_take(&r->in);
     switch (c) {
     case '(': return group(r, where);
     case '[': return class(r, where);
@@ -287,56 +230,48 @@ static uint32_t atom(struct reading *r)
         refuse(r, where, "%c can be kept to at an end of the pattern only", (char)c);
         return EXPR_NONE;
     case '\\':
-        if (!add_class(&set, peek(r, &len)))
+        if (!add_class(&set, scan_peek(&r->in)))
             return expr_add(&r->e, EXPR_CHAR, escaped(r, where), 0);
-        r->at += len;
+        scan_take(&r->in);
         return set_node(r, &set, where);
     default: return expr_add(&r->e, EXPR_CHAR, c, 0);
     }
-}
-
-/* Digits of a count; END: there are none. */
-static uint32_t number(struct reading *r)
-{
-    uint32_t n = END;
-    for (; r->at < r->len && r->s[r->at] >= '0' && r->s[r->at] <= '9'; r->at++) {
-        if (n == END) n = 0;
-        if (n <= EXPR_MAX_COUNT) n = 10 * n + (uint32_t)(r->s[r->at] - '0');
-    }
-    return n;
 }
 
 /* How often, if that is said; a ? behind it says which match is tried first, and nothing here.
  */
 static bool quantifier(struct reading *r, uint32_t *lo, uint32_t *hi)
 {
-    const size_t where = r->at;
+    const size_t where = r->in.at;
     *lo = 0;
     *hi = EXPR_NO_END;
-    if (skip(r, "+")) {
+    if (scan_skip(&r->in, "+")) {
         *lo = 1;
-    } else if (skip(r, "?")) {
+    } else if (scan_skip(&r->in, "?")) {
         *hi = 1;
-    } else if (skip(r, "{")) {
-        *lo = *hi = number(r);
-        if (skip(r, ",")) *hi = number(r); /* none: END is EXPR_NO_END */
-        if (*lo == END || !skip(r, "}"))
+    } else if (scan_skip(&r->in, "{")) {
+        *lo = *hi = scan_number(&r->in, EXPR_MAX_COUNT);
+        if (scan_skip(&r->in, ","))
+            *hi = scan_number(&r->in, EXPR_MAX_COUNT); /* none: SCAN_END is EXPR_NO_END */
+        if (*lo == SCAN_END || !scan_skip(&r->in, "}"))
             refuse(r, where, "expected a count, as {2}, {2,} or {2,5}");
         else if (*lo > EXPR_MAX_COUNT || (*hi > EXPR_MAX_COUNT && *hi != EXPR_NO_END))
             refuse(r, where, "more than %d cannot be counted out", EXPR_MAX_COUNT);
         else if (*lo > *hi)
             refuse(r, where, "the most is below the least");
-    } else if (!skip(r, "*")) {
+    } else if (!scan_skip(&r->in, "*")) {
         return false;
     }
-    skip(r, "?");
+    scan_skip(&r->in, "?");
     return !failed(r);
 }
 
 static bool is_end_of_sequence(const struct reading *r)
 {
-    return r->at == r->len || is_next(r, "|") || (r->depth > 0 && is_next(r, ")")) ||
-           (r->depth == 0 && (is_next(r, "$|") || (is_next(r, "$") && r->at + 1 == r->len)));
+    return r->in.at == r->in.len || scan_is_next(&r->in, "|") ||
+           (r->depth > 0 && scan_is_next(&r->in, ")")) ||
+           (r->depth == 0 && (scan_is_next(&r->in, "$|") ||
+                              (scan_is_next(&r->in, "$") && r->in.at + 1 == r->in.len)));
 }
 
 static void add_anything(struct reading *r, uint32_t sequence)
@@ -350,14 +285,14 @@ static void add_anything(struct reading *r, uint32_t sequence)
 static uint32_t sequence(struct reading *r)
 {
     const uint32_t node = expr_add(&r->e, EXPR_SEQUENCE, 0, 0);
-    if (r->depth == 0 && !skip(r, "^")) add_anything(r, node);
+    if (r->depth == 0 && !scan_skip(&r->in, "^")) add_anything(r, node);
     while (!failed(r) && !is_end_of_sequence(r)) {
-        if (is_next(r, ")")) refuse(r, r->at, "a ) without its group");
+        if (scan_is_next(&r->in, ")")) refuse(r, r->in.at, "a ) without its group");
         uint32_t one = failed(r) ? EXPR_NONE : atom(r), lo, hi;
         if (!failed(r) && quantifier(r, &lo, &hi)) one = expr_repeat(&r->e, one, lo, hi);
         if (!failed(r)) expr_append(&r->e, node, one);
     }
-    if (r->depth == 0 && !skip(r, "$")) add_anything(r, node);
+    if (r->depth == 0 && !scan_skip(&r->in, "$")) add_anything(r, node);
     return node;
 }
 
@@ -366,7 +301,7 @@ static uint32_t alternatives(struct reading *r)
     const uint32_t node = expr_add(&r->e, EXPR_EITHER, 0, 0);
     do
         expr_append(&r->e, node, sequence(r));
-    while (!failed(r) && skip(r, "|"));
+    while (!failed(r) && scan_skip(&r->in, "|"));
     return node;
 }
 
@@ -375,7 +310,7 @@ bool regex_place(struct grammar *g, const char *pattern, size_t len, expr_writer
 {
     *err = (struct err){0};
     if (!utf8_valid(pattern, len)) return err_set(err, ERR_FORMAT, "it is not UTF-8");
-    struct reading r = {.s = pattern, .len = len, .err = err};
+    struct reading r = {.in = {.s = pattern, .len = len}, .err = err};
     const uint32_t whole = alternatives(&r);
     const bool ok = !failed(&r);
     if (ok) *out = expr_place(&r.e, whole, g, NULL, write, next);
