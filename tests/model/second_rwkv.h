@@ -24,19 +24,25 @@ struct rwkv_form {
 
 /* ---- files ---- */
 
-static inline void rwkv_keys(struct file *f, const struct rwkv_form *r)
+/* Those of both versions. */
+static inline void rwkv_common_keys(struct file *f, bool transformer)
 {
     key_u32(f, "attention.head_count", 0);
     key_u32(f, "feed_forward_length", FF);
-    key_f32(
-        f, r->transformer ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
-        1e-6f);
+    key_f32(f,
+            transformer ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+            1e-6f);
     key_u32(f, "wkv.head_size", R_HEAD);
+    if (transformer) key_u32(f, "token_shift_count", 1);
+}
+
+static inline void rwkv_keys(struct file *f, const struct rwkv_form *r)
+{
+    rwkv_common_keys(f, r->transformer);
     key_u32(f, "attention.decay_lora_rank", R_DECAY);
     key_u32(f, "attention.iclr_lora_rank", R_RATE);
     key_u32(f, "attention.value_residual_mix_lora_rank", R_VALUE);
     key_u32(f, "attention.gate_lora_rank", r->gates ? R_GATE : 0);
-    if (r->transformer) key_u32(f, "token_shift_count", 1);
 }
 
 /* A vector around some number. */

@@ -28,16 +28,10 @@ static inline size_t rwkv6_kv_width(const struct rwkv6_form *r)
 
 static inline void rwkv6_keys(struct file *f, const struct rwkv6_form *r)
 {
-    key_u32(f, "attention.head_count", 0);
-    key_u32(f, "feed_forward_length", FF);
-    key_f32(
-        f, r->transformer ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
-        1e-6f);
-    key_u32(f, "wkv.head_size", R_HEAD);
+    rwkv_common_keys(f, r->transformer);
     key_u32(f, "time_mix_extra_dim", S_MIX);
     key_u32(f, "time_decay_extra_dim", S_DECAY);
     if (r->halved > 0) key_u32(f, "rescale_every_n_layers", (uint32_t)r->halved);
-    if (r->transformer) key_u32(f, "token_shift_count", 1);
     if (r->n_head_kv > 0) key_u32(f, "attention.head_count_kv", (uint32_t)r->n_head_kv);
 }
 

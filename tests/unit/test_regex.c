@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../random_text.h"
 #include "base/buf.h"
-#include "base/philox.h"
 #include "text/grammar.h"
 #include "text/matcher.h"
 #include "text/regex.h"
@@ -304,28 +304,6 @@ static void test_one_way(void **state)
     matcher_free(m);
 }
 
-/* Bytes that may follow, chosen by number `seed`; false: it did not end in time. */
-static bool walk(struct matcher *m, uint64_t seed, struct buf *out)
-{
-    matcher_state s = MATCHER_START;
-    buf_clear(out);
-    for (uint32_t at = 0; at < 400; at++) {
-        const struct philox_block dice = philox(seed, at, 0, 0, 0);
-        if (matcher_may_end(m, s) && (!matcher_may_go_on(m, s) || dice.word[0] % 4 == 0))
-            return true;
-        uint8_t byte = (uint8_t)(32 + dice.word[1] % 95);
-        matcher_state next = matcher_step(m, s, byte);
-        for (uint32_t k = 0; next == MATCHER_DEAD && k < 256; k++) {
-            byte = (uint8_t)(dice.word[2] + k);
-            next = matcher_step(m, s, byte);
-        }
-        assert_true(next != MATCHER_DEAD); /* no text is stuck */
-        buf_putc(out, (char)byte);
-        s = next;
-    }
-    return false;
-}
-
 /* Whether POSIX means the same by it in any place of the world. */
 static bool is_posix(const char *pattern)
 {
@@ -355,7 +333,7 @@ static void test_written_texts(void **state)
         if (has_posix)
             assert_int_equal(regcomp(&posix, patterns[i].pattern, REG_EXTENDED | REG_NOSUB), 0);
         for (uint64_t seed = 0; seed < 100; seed++) {
-            if (!walk(in_json, seed, &json)) continue;
+            if (!random_text(in_json, seed, 400, &json)) continue;
             n_whole++;
             json_error_t at;
             json_t *value =

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../random_text.h"
 #include "base/buf.h"
-#include "base/philox.h"
 #include "text/grammar.h"
 #include "text/matcher.h"
 #include "text/schema.h"
@@ -220,30 +220,6 @@ static void test_refusals(void **state)
     }
 }
 
-/* A text of bytes that may follow, one of those chosen by number `seed`; it ends where it may
- * with some chance, and at `most` bytes wherever it is. */
-static bool walk(struct matcher *m, uint64_t seed, size_t most, struct buf *out)
-{
-    matcher_state s = MATCHER_START;
-    buf_clear(out);
-    for (uint32_t at = 0; at < most; at++) {
-        const struct philox_block dice = philox(seed, at, 0, 0, 0);
-        if (matcher_may_end(m, s) && (!matcher_may_go_on(m, s) || dice.word[0] % 4 == 0))
-            return true;
-        /* Printable bytes come first, so that most texts are words and not escapes. */
-        uint8_t byte = (uint8_t)(32 + dice.word[1] % 95);
-        matcher_state next = matcher_step(m, s, byte);
-        for (uint32_t k = 0; next == MATCHER_DEAD && k < 256; k++) {
-            byte = (uint8_t)(dice.word[2] + k);
-            next = matcher_step(m, s, byte);
-        }
-        assert_true(next != MATCHER_DEAD); /* no text is stuck */
-        buf_putc(out, (char)byte);
-        s = next;
-    }
-    return false;
-}
-
 /* Whatever is written byte by byte, it is JSON, and so is what any schema lets through. */
 static void test_all_texts_are_json(void **state)
 {
@@ -253,7 +229,7 @@ static void test_all_texts_are_json(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct matcher *m = matcher_of(cases[i].schema);
         for (uint64_t seed = 0; seed < 200; seed++) {
-            if (!walk(m, seed, 4000, &text)) continue;
+            if (!random_text(m, seed, 4000, &text)) continue;
             n_whole++;
             json_error_t at;
             json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY, &at);
