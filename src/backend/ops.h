@@ -199,11 +199,19 @@ struct op_attend {
     uint32_t window;
     const struct weight *sinks; /* vector of n_heads, or NULL */
     /* ALiBi: a key's score is less by a head's slope for each position between it and the row.
-     * Of heads from 0 on the first n, the largest power of two there is, have 2^(-step (h +
-     * 1)), the others 2^(-step (h - n + 1/2)). Times n it is 32 at most; 0: there are no
-     * slopes. */
+     * Of heads from 0 on the first n (attend_even_heads) have 2^(-step (h + 1)), the others
+     * 2^(-step (h - n + 1/2)). Times n it is 32 at most; 0: there are no slopes. */
     float slope_step;
 };
+
+/* The largest power of two that there are heads. */
+static inline uint32_t attend_even_heads(uint32_t n_heads)
+{
+    uint32_t n = 1;
+    while (n <= n_heads / 2)
+        n *= 2;
+    return n;
+}
 
 enum glu_kind {
     GLU_SILU,

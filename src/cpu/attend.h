@@ -33,11 +33,8 @@ static inline bool attend_is_plain(const struct attend *a)
 static inline float attend_slope(const struct attend *a, size_t head)
 {
     const struct attend_slopes *s = &a->slopes;
-    const size_t h = s->first + head;
-    uint32_t n = 1;
     if (s->step == 0.0f) return 0;
-    while (n <= s->n_heads / 2)
-        n *= 2;
+    const size_t h = s->first + head, n = attend_even_heads(s->n_heads);
     const float steps = h < n ? (float)(h + 1) : (float)(h - n) + 0.5f;
     return num_exp2_below(-(s->step * steps)) * NUM_LOG2_E;
 }

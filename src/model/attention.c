@@ -251,15 +251,6 @@ static uint32_t window_of(const struct hparams *hp, const struct layer_hparams *
     return l->window | (hp->window_chunks && l->window > 0 ? (uint32_t)WINDOW_CHUNKS : 0);
 }
 
-/* The slopes of as many heads as there are powers of two go evenly down to 2^-max_bias. */
-static float slope_step(const struct hparams *hp, uint32_t n_head)
-{
-    uint32_t n = 1;
-    while (n <= n_head / 2)
-        n *= 2;
-    return hp->max_bias / (float)n;
-}
-
 void block_attention(struct builder *b, uint32_t layer, struct ref in, struct ref out,
                      const struct attention *a)
 {
@@ -290,7 +281,7 @@ void block_attention(struct builder *b, uint32_t layer, struct ref in, struct re
             .scale = hp->attn_scale,
             .softcap = hp->attn_softcap,
             .window = window_of(hp, l),
-            .slope_step = slope_step(hp, l->n_head),
+            .slope_step = hp->max_bias / (float)attend_even_heads(l->n_head),
             .sinks = a->sinks ? layer_vector(b, layer, "attn_sinks.weight", l->n_head) : NULL,
         });
     gate_results(b, a, l->n_head, heads);
