@@ -11,24 +11,12 @@
 #include "app/models.h"
 #include "base/printable.h"
 #include "chat/discover.h"
+#include "chat/modelfile.h"
 #include "config/paths.h"
 #include "gguf/gguf.h"
 #include "ui/term.h"
 
 static const char guide_file[] = "guide-q8_0.gguf";
-
-/* Frees both paths. The model's own adapter, if it has one, counts where no other is given. A
- * model that was chosen is remembered when it opens, as after /model. */
-static bool take(struct options *o, enum option_from from, char *path, char *adapter,
-                 struct err *err)
-{
-    bool ok = options_give(o, OPT_MODEL, from, 0, path, err);
-    if (ok && adapter && !option_given(o, OPT_LORA))
-        ok = options_give(o, OPT_LORA, from, 0, adapter, err);
-    free(path);
-    free(adapter);
-    return ok;
-}
 
 __attribute__((format(printf, 2, 3))) static void tell(struct options *o, const char *fmt, ...)
 {
@@ -44,6 +32,30 @@ __attribute__((format(printf, 2, 3))) static void tell(struct options *o, const 
     buf_free(&text);
 }
 
+static void tell_lines(struct options *o, struct buf *notes)
+{
+    char *lines = buf_take(notes), *rest = lines;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (*line) tell(o, "%s", line);
+    free(lines);
+}
+
+/* Frees m. Its own adapter, if it has one, counts where no other is given. A model that was
+ * chosen is remembered when it opens, as after /model. */
+static bool take(struct options *o, enum option_from from, struct found_model *m,
+                 struct err *err)
+{
+    const char *adapter = m->parts[FOUND_ADAPTER];
+    struct buf notes = {0};
+    modelfile_read(m, &o->listed, &notes);
+    tell_lines(o, &notes);
+    bool ok = options_give(o, OPT_MODEL, from, 0, m->parts[FOUND_WEIGHTS], err);
+    if (ok && adapter && !option_given(o, OPT_LORA))
+        ok = options_give(o, OPT_LORA, from, 0, adapter, err);
+    found_model_free(m);
+    return ok;
+}
+
 static bool take_guide(struct options *o, char *guide, struct err *err)
 {
     if (!guide)
@@ -54,16 +66,18 @@ static bool take_guide(struct options *o, char *guide, struct err *err)
     if (!o->quiet)
         tell(o, "this is the bundled guide, a tiny model that knows only hearth; load a real "
                 "one with hearth -m MODEL.gguf (hearth models lists those found here)");
-    return take(o, FROM_BUILTIN, guide, NULL, err);
+    struct found_model m = {.parts = {[FOUND_WEIGHTS] = guide}};
+    return take(o, FROM_BUILTIN, &m, err);
 }
 
-static bool is_same(const char *remembered, const char *guide)
+static bool is_guide(const struct found_model *m, const char *guide)
 {
-    char *real = guide ? realpath(guide, NULL) : NULL, *other = realpath(remembered, NULL);
-    bool same = real && other && strcmp(real, other) == 0;
+    char *real = guide ? realpath(guide, NULL) : NULL;
+    char *other = realpath(m->parts[FOUND_WEIGHTS], NULL);
+    const bool same = real && other && strcmp(real, other) == 0;
     free(real);
     free(other);
-    return same;
+    return same && !m->parts[FOUND_ADAPTER] && !m->parts[FOUND_SYSTEM];
 }
 
 /* What was given, without the folder of the INI file that makes a path of it. */
@@ -85,8 +99,9 @@ static bool take_named(struct options *o, struct err *err)
     const enum option_from from = o->source[OPT_MODEL].from;
     const char *name = given_name(o);
     const size_t n = strlen(name);
-    char *adapter, *path = discover_named(name, &adapter, err), shown[512];
-    if (path) return take(o, from, path, adapter, err);
+    struct found_model m;
+    char shown[512];
+    if (discover_named(name, &m, err)) return take(o, from, &m, err);
     if (strchr(name, '/') || (n > 5 && strcmp(name + n - 5, ".gguf") == 0)) {
         if (from == FROM_FLAG) return true;
         err_set(err, ERR_IO, "%s: %s",
@@ -102,41 +117,52 @@ int model_needed(struct options *o, const char *command)
     return take_named(o, &err) ? COMMAND_LINE_GO : runtime_error(&err);
 }
 
-/* The model of last time. One that is gone, say with its disk, is missed in words. */
-static char *remembered(struct options *o)
+/* The model of last time into m: the file at a path, or what is listed by a name. One that is
+ * gone, say with its disk, is missed in words. */
+static bool remembered(struct options *o, struct found_model *m)
 {
     bool is_there;
-    char *path = paths_remembered_model(&is_there), shown[512];
-    if (!path || is_there) return path;
-    if (access(path, R_OK) != 0)
-        tell(o, "the model of last time cannot be read: %s: %s",
-             printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
-    free(path);
-    return NULL;
+    struct err gone;
+    char *model = paths_remembered_model(&is_there), shown[512];
+    *m = (struct found_model){0};
+    if (!model) return false;
+    if (*model != '/') {
+        is_there = discover_named(model, m, &gone);
+        if (!is_there) tell(o, "the model of last time is missing: %s", gone.msg);
+        free(model);
+    } else if (is_there) {
+        m->parts[FOUND_WEIGHTS] = model;
+    } else {
+        if (access(model, R_OK) != 0)
+            tell(o, "the model of last time cannot be read: %s: %s",
+                 printable(shown, sizeof shown, model, strlen(model)), strerror(errno));
+        free(model);
+    }
+    return is_there;
 }
 
 static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *err)
 {
     *of_last_time = false;
     if (o->model) return take_named(o, err);
+    struct found_model m;
     char *guide = paths_guide(guide_file);
-    char *path = remembered(o), *adapter = NULL;
-    *of_last_time = path != NULL;
+    bool is_there = *of_last_time = remembered(o, &m);
     enum option_from from = FROM_BUILTIN;
-    if (!path && ask) {
+    if (!is_there && ask) {
         struct err ignored;
         bool declined;
-        path = models_offer(&adapter, &declined);
+        is_there = models_offer(&m, &declined);
         from = FROM_SET;
         /* The next start does not ask again. */
         if (declined && guide && !o->private_mode) paths_remember_model(guide, &ignored);
     }
-    if (!path || (is_same(path, guide) && !adapter)) {
-        free(path);
+    if (!is_there || is_guide(&m, guide)) {
+        found_model_free(&m);
         return take_guide(o, guide, err);
     }
     free(guide);
-    return take(o, from, path, adapter, err);
+    return take(o, from, &m, err);
 }
 
 bool model_choose(struct options *o, bool ask, struct err *err)
@@ -156,5 +182,8 @@ bool model_choose(struct options *o, bool ask, struct err *err)
             tell(o, "%s", wrong.msg);
     }
     gguf_close(g);
+    struct buf notes = {0};
+    options_apply_listed(o, &notes);
+    tell_lines(o, &notes);
     return true;
 }

@@ -84,7 +84,7 @@ static void look(struct listing *l, size_t i)
 {
     struct err ignored;
     struct model_facts *facts = &l->facts[i];
-    struct gguf *g = gguf_open(l->found.items[i].path, &ignored);
+    struct gguf *g = gguf_open(l->found.items[i].parts[FOUND_WEIGHTS], &ignored);
     if (!g) return;
     const struct family *family = can_talk(g) ? family_find(g, &ignored) : NULL;
     if (family) {
@@ -146,10 +146,12 @@ static void put_model(const struct listing *l, size_t i, size_t number, bool wit
                readable_size(size, facts->n_bytes));
     char n_ctx[READABLE_BYTES];
     if (facts->n_ctx > 0) buf_printf(out, ", context %s", readable_number(n_ctx, facts->n_ctx));
-    buf_printf(out, ", %s%s\n", fit_of(l, facts), m->adapter ? ", with an adapter" : "");
+    buf_printf(out, ", %s%s%s\n", fit_of(l, facts),
+               m->parts[FOUND_ADAPTER] ? ", with an adapter" : "",
+               m->parts[FOUND_SYSTEM] ? ", with a system message" : "");
     if (!with_path) return;
     buf_puts(out, "     ");
-    put_text(out, m->path);
+    put_text(out, m->parts[FOUND_WEIGHTS]);
     buf_putc(out, '\n');
 }
 
@@ -158,6 +160,15 @@ static void put_models(const struct listing *l, bool with_path, struct buf *out)
     size_t number = 0;
     for (size_t i = 0; i < l->found.n; i++)
         if (l->facts[i].n_bytes > 0) put_model(l, i, ++number, with_path, out);
+}
+
+static void put_path(const struct found_model *m, enum found_part part, struct buf *out)
+{
+    const char *path = m->parts[part];
+    if (path)
+        json_quote(out, path, strlen(path));
+    else
+        buf_puts(out, "null");
 }
 
 static void put_json(const struct listing *l, struct buf *out)
@@ -169,12 +180,13 @@ static void put_json(const struct listing *l, struct buf *out)
         buf_puts(out, "{\"name\":");
         json_quote(out, m->name, strlen(m->name));
         buf_puts(out, ",\"path\":");
-        json_quote(out, m->path, strlen(m->path));
+        put_path(m, FOUND_WEIGHTS, out);
         buf_puts(out, ",\"adapter\":");
-        if (m->adapter)
-            json_quote(out, m->adapter, strlen(m->adapter));
-        else
-            buf_puts(out, "null");
+        put_path(m, FOUND_ADAPTER, out);
+        buf_puts(out, ",\"system\":");
+        put_path(m, FOUND_SYSTEM, out);
+        buf_puts(out, ",\"settings\":");
+        put_path(m, FOUND_SETTINGS, out);
         buf_printf(out,
                    ",\"found_by\":\"%s\",\"family\":\"%s\",\"type\":\"%s\",\"bytes\":%" PRIu64
                    ",\"context\":%" PRIu64 ",\"fits\":%s}\n",
@@ -229,14 +241,14 @@ static bool read_line(char *line, size_t cap)
 }
 
 /* The model of that number, 1 to l->n. */
-static const struct found_model *model_of(const struct listing *l, size_t number)
+static struct found_model *model_of(const struct listing *l, size_t number)
 {
     for (size_t i = 0; i < l->found.n; i++)
         if (l->facts[i].n_bytes > 0 && --number == 0) return &l->found.items[i];
     return NULL;
 }
 
-static const struct found_model *ask(const struct listing *l, bool *declined)
+static struct found_model *ask(const struct listing *l, bool *declined)
 {
     char line[64];
     for (int tries = 0; tries < 3; tries++) {
@@ -258,21 +270,25 @@ static const struct found_model *ask(const struct listing *l, bool *declined)
     return NULL;
 }
 
-char *models_offer(char **adapter, bool *declined)
+bool models_offer(struct found_model *out, bool *declined)
 {
-    const struct found_model *chosen = NULL;
+    struct found_model *chosen = NULL;
     *declined = false;
     struct listing l = list_models();
     if (l.n > 0) {
-        struct buf out = {0};
-        buf_puts(&out, "No model has been named yet. These are on this machine:\n");
-        put_models(&l, false, &out);
-        fputs(buf_str(&out), stderr);
-        buf_free(&out);
+        struct buf text = {0};
+        buf_puts(&text, "No model has been named yet. These are on this machine:\n");
+        put_models(&l, false, &text);
+        fputs(buf_str(&text), stderr);
+        buf_free(&text);
         chosen = ask(&l, declined);
     }
-    char *path = chosen ? mem_strdup(chosen->path) : NULL;
-    *adapter = chosen && chosen->adapter ? mem_strdup(chosen->adapter) : NULL;
+    const bool is_chosen = chosen != NULL;
+    *out = (struct found_model){0};
+    if (chosen) {
+        *out = *chosen;
+        *chosen = (struct found_model){0};
+    }
     listing_free(&l);
-    return path;
+    return is_chosen;
 }

@@ -5,13 +5,15 @@
 
 #include <stdbool.h>
 
+#include "chat/discover.h"
+
 /* `hearth models`: prints them. argv[0] is the last word of the name; returns the exit status.
  */
 int models_run(int argc, char **argv);
 
-/* Shows them on standard error and asks for one on the terminal. The paths of the chosen one
- * and of its adapter (NULL: none), to free(); NULL if there is none, or none was chosen:
- * *declined if that was the answer. */
-char *models_offer(char **adapter, bool *declined);
+/* Shows them on standard error and asks for one on the terminal. The chosen one into *out, to
+ * free with found_model_free; false if there is none, or none was chosen: *declined if that was
+ * the answer. */
+bool models_offer(struct found_model *out, bool *declined);
 
 #endif

@@ -97,6 +97,7 @@ bool chat_close(struct chat *c)
     free(c->model_line);
     free(c->before.model);
     free(c->before.adapter);
+    option_listed_free(&c->before.listed);
     free(c->draft_path);
     free(c->before.draft);
     free(c->last.diverged_old);
@@ -126,18 +127,30 @@ static void make_model_line(struct chat *c)
     buf_free(&line);
 }
 
+/* What is more than its file: by the path of that it would be another model. */
+static bool is_more_than_file(const struct option_listed *listed)
+{
+    return listed->name && (listed->adapter || listed->settings || listed->system);
+}
+
 /* A model that was named and that opened is the one for next time. The error is not the
  * conversation's: next time the user names it again. */
 static void remember_model(const struct chat *c)
 {
-    enum option_from from = c->options->source[OPT_MODEL].from;
+    const struct options *o = c->options;
+    const char *own = o->listed.adapter, *adapter = c->config.adapter_path;
+    const enum option_from from = o->source[OPT_MODEL].from;
     struct err ignored;
     /* After a failed /model the one before is there again, whoever named it. */
     if (c->before.is_switching && !c->before.model) return;
-    if (c->config.adapter_path) return; /* without it, it is another model */
-    if (c->face->has_prompt && !c->options->private_mode &&
-        (from == FROM_FLAG || from == FROM_SET))
-        paths_remember_model(c->options->model, &ignored);
+    /* Without an adapter that the user named, it is another model. */
+    if (strcmp(own ? own : "", adapter ? adapter : "") != 0) return;
+    if (!c->face->has_prompt || o->private_mode || (from != FROM_FLAG && from != FROM_SET))
+        return;
+    if (is_more_than_file(&o->listed))
+        paths_remember_listed(o->listed.name, &ignored);
+    else
+        paths_remember_model(o->model, &ignored);
 }
 
 /* The disk is full or may not be written, that the engine tells; that there is no place, nobody
@@ -160,6 +173,7 @@ static void loaded(struct chat *c)
         model_ready(c);
     } else {
         tell_unkept(c);
+        model_tell_system(c);
         session_ready(c);
     }
 }

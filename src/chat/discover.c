@@ -60,12 +60,16 @@ bool discover_is_model_name(const char *name)
 
 /* --- What is found ------------------------------------------------------------------------ */
 
+/* One file by another name is the same model unless something else lies beside it. */
 static bool is_same(const struct found_model *a, const struct found_model *b)
 {
     struct stat x, y;
-    const char *with = a->adapter ? a->adapter : "", *other = b->adapter ? b->adapter : "";
-    return stat(a->path, &x) == 0 && stat(b->path, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino && strcmp(with, other) == 0;
+    for (int part = FOUND_WEIGHTS + 1; part < N_FOUND_PARTS; part++) {
+        const char *of_a = a->parts[part], *of_b = b->parts[part];
+        if (strcmp(of_a ? of_a : "", of_b ? of_b : "") != 0) return false;
+    }
+    return stat(a->parts[FOUND_WEIGHTS], &x) == 0 && stat(b->parts[FOUND_WEIGHTS], &y) == 0 &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static bool is_there(const struct found_models *list, const struct found_model *m)
@@ -75,11 +79,12 @@ static bool is_there(const struct found_models *list, const struct found_model *
     return false;
 }
 
-static void free_model(struct found_model *m)
+void found_model_free(struct found_model *m)
 {
     free(m->name);
-    free(m->path);
-    free(m->adapter);
+    for (int part = 0; part < N_FOUND_PARTS; part++)
+        free(m->parts[part]);
+    *m = (struct found_model){0};
 }
 
 static bool is_file(const char *path)
@@ -93,8 +98,8 @@ static void add(struct walk *w, struct found_model m)
 {
     struct found_models *list = w->out;
     m.where = w->where;
-    if (list->n == MAX_FOUND || !is_file(m.path)) {
-        free_model(&m);
+    if (list->n == MAX_FOUND || !is_file(m.parts[FOUND_WEIGHTS])) {
+        found_model_free(&m);
         return;
     }
     MEM_GROW(list->items, list->n, list->cap);
@@ -108,17 +113,17 @@ static void drop_again(struct found_models *list, size_t from)
     const size_t n = list->n;
     list->n = from;
     for (size_t i = from; i < n; i++) {
-        if (is_file(list->items[i].path) && !is_there(list, &list->items[i]))
+        if (is_file(list->items[i].parts[FOUND_WEIGHTS]) && !is_there(list, &list->items[i]))
             list->items[list->n++] = list->items[i];
         else
-            free_model(&list->items[i]);
+            found_model_free(&list->items[i]);
     }
 }
 
 void found_models_free(struct found_models *list)
 {
     for (size_t i = 0; i < list->n; i++)
-        free_model(&list->items[i]);
+        found_model_free(&list->items[i]);
     free(list->items);
     *list = (struct found_models){0};
 }
@@ -128,8 +133,8 @@ static void visit_file(struct walk *w, const char *path, const char *below)
 {
     const char *slash = strrchr(below, '/');
     if (!discover_is_model_name(slash ? slash + 1 : below)) return;
-    char *name = mem_strndup(below, strlen(below) - 5);
-    add(w, (struct found_model){.name = name, .path = mem_strdup(path)});
+    add(w, (struct found_model){.name = mem_strndup(below, strlen(below) - 5),
+                                .parts = {[FOUND_WEIGHTS] = mem_strdup(path)}});
 }
 
 /* models--ORG--NAME/snapshots/REVISION/FILE: "ORG/NAME/FILE". */
@@ -148,14 +153,17 @@ static void visit_hub(struct walk *w, const char *path, const char *below)
         s += border;
     }
     buf_append(&name, file, strlen(file) - 5);
-    add(w, (struct found_model){.name = buf_take(&name), .path = mem_strdup(path)});
+    add(w, (struct found_model){.name = buf_take(&name),
+                                .parts = {[FOUND_WEIGHTS] = mem_strdup(path)}});
 }
 
-bool discover_digest(const char *json, size_t n, enum discover_layer kind, char out[65])
+bool discover_digest(const char *json, size_t n, enum found_part part, char out[65])
 {
-    static const char *const types[] = {[LAYER_WEIGHTS] = "application/vnd.ollama.image.model",
-                                        [LAYER_ADAPTER] =
-                                            "application/vnd.ollama.image.adapter"};
+    static const char *const types[N_FOUND_PARTS] = {
+        [FOUND_WEIGHTS] = "model",   [FOUND_ADAPTER] = "adapter",   [FOUND_SYSTEM] = "system",
+        [FOUND_SETTINGS] = "params", [FOUND_MESSAGES] = "messages",
+    };
+    static const char image[] = "application/vnd.ollama.image.";
     static const char sha[] = "sha256:";
     json_t *root = json_loadb(json, n, 0, NULL);
     json_t *layers = json_object_get(root, "layers"), *layer;
@@ -165,7 +173,8 @@ bool discover_digest(const char *json, size_t n, enum discover_layer kind, char 
     {
         const char *type = json_string_value(json_object_get(layer, "mediaType"));
         const char *digest = json_string_value(json_object_get(layer, "digest"));
-        if (!type || !digest || strcmp(type, types[kind]) != 0 ||
+        if (!type || strncmp(type, image, sizeof image - 1) != 0 ||
+            strcmp(type + sizeof image - 1, types[part]) != 0 || !digest ||
             strncmp(digest, sha, sizeof sha - 1) != 0)
             continue;
         digest += sizeof sha - 1;
@@ -178,40 +187,40 @@ bool discover_digest(const char *json, size_t n, enum discover_layer kind, char 
     return found;
 }
 
-/* The blob of a layer, beside the manifests; NULL: there is none. */
-static char *blob_of(const struct walk *w, const struct buf *json, enum discover_layer layer)
+/* The blobs that a manifest names, beside the manifests. False where one of them has gone: what
+ * is left is not that model any more. */
+static bool find_parts(const struct walk *w, const struct buf *json, struct found_model *m)
 {
-    char digest[65];
-    if (!discover_digest(buf_str(json), json->len, layer, digest)) return NULL;
-    struct buf path = {0};
-    buf_printf(&path, "%s/../blobs/sha256-%s", w->root, digest);
-    char *real = realpath(path.data, NULL);
-    buf_free(&path);
-    return real;
+    for (int part = 0; part < N_FOUND_PARTS; part++) {
+        char digest[65];
+        struct buf path = {0};
+        if (!discover_digest(buf_str(json), json->len, (enum found_part)part, digest)) continue;
+        buf_printf(&path, "%s/../blobs/sha256-%s", w->root, digest);
+        m->parts[part] = realpath(path.data, NULL);
+        buf_free(&path);
+        if (!m->parts[part]) return false;
+    }
+    return m->parts[FOUND_WEIGHTS] != NULL;
 }
 
-/* HOST/OWNER/NAME/TAG below manifests, whose weights lie in blobs beside that: "NAME:TAG". One
- * whose adapter has gone is not that model any more. */
+/* HOST/OWNER/NAME/TAG below manifests, whose weights lie in blobs beside that: "NAME:TAG". */
 static void visit_manifest(struct walk *w, const char *path, const char *below)
 {
     static const char usual[] = "registry.ollama.ai/", library[] = "library/";
     const char *tag = strrchr(below, '/');
     struct buf json = {0};
     struct err ignored;
-    char digest[65];
     if (tag && file_read_regular(path, MAX_MANIFEST, &json, &ignored)) {
-        struct found_model m = {.path = blob_of(w, &json, LAYER_WEIGHTS),
-                                .adapter = blob_of(w, &json, LAYER_ADAPTER)};
-        const bool wants = discover_digest(buf_str(&json), json.len, LAYER_ADAPTER, digest);
+        struct found_model m = {0};
         if (strncmp(below, usual, sizeof usual - 1) == 0) below += sizeof usual - 1;
         if (strncmp(below, library, sizeof library - 1) == 0) below += sizeof library - 1;
         struct buf name = {0};
         if (tag > below) buf_printf(&name, "%.*s:%s", (int)(tag - below), below, tag + 1);
         m.name = buf_take(&name);
-        if (m.path && *m.name && !wants == !m.adapter)
+        if (find_parts(w, &json, &m) && *m.name)
             add(w, m);
         else
-            free_model(&m);
+            found_model_free(&m);
     }
     buf_free(&json);
 }
@@ -307,12 +316,12 @@ void discover_models(struct found_models *out)
 }
 
 /* The first that is called name, with the tag behind it. */
-static const struct found_model *called(const struct found_models *list, const char *name,
-                                        const char *tag)
+static struct found_model *called(const struct found_models *list, const char *name,
+                                  const char *tag)
 {
     const size_t n = strlen(name);
     for (size_t i = 0; i < list->n; i++) {
-        const struct found_model *m = &list->items[i];
+        struct found_model *m = &list->items[i];
         if (strncmp(m->name, name, n) == 0 && strcmp(m->name + n, tag) == 0 &&
             (!*tag || strcmp(m->where, ollama) == 0))
             return m;
@@ -339,16 +348,19 @@ static void put_longer(const struct found_models *list, const char *name, struct
     if (n > MANY) buf_printf(out, " and %d more", n - MANY);
 }
 
-char *discover_named(const char *name, char **adapter, struct err *err)
+bool discover_named(const char *name, struct found_model *out, struct err *err)
 {
     struct found_models found = {0};
     find(&found, true);
-    const struct found_model *m = called(&found, name, "");
+    struct found_model *m = called(&found, name, "");
     /* Ollama's tag may be left out where it is the usual one. */
     if (!m) m = called(&found, name, ":latest");
-    char *path = m ? mem_strdup(m->path) : NULL;
-    *adapter = m && m->adapter ? mem_strdup(m->adapter) : NULL;
-    if (!path) {
+    const bool is_there = m != NULL;
+    *out = (struct found_model){0};
+    if (m) {
+        *out = *m;
+        *m = (struct found_model){0};
+    } else {
         struct buf longer = {0};
         char shown[256];
         put_longer(&found, name, &longer);
@@ -359,5 +371,5 @@ char *discover_named(const char *name, char **adapter, struct err *err)
         buf_free(&longer);
     }
     found_models_free(&found);
-    return path;
+    return is_there;
 }

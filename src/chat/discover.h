@@ -12,11 +12,20 @@
 
 #include "base/err.h"
 
+/* The files of a model: its weights, and what Ollama keeps beside them by a Modelfile. */
+enum found_part {
+    FOUND_WEIGHTS,
+    FOUND_ADAPTER,
+    FOUND_SYSTEM,   /* a text */
+    FOUND_SETTINGS, /* JSON, an object of numbers, texts and lists */
+    FOUND_MESSAGES,
+    N_FOUND_PARTS
+};
+
 struct found_model {
-    char *name;        /* as its own program calls it, "qwen3:0.6b", "org/repo/file" */
-    char *path;        /* absolute */
-    char *adapter;     /* that goes with it, absolute; NULL: none */
-    const char *where; /* "llama.cpp", "Hugging Face", "Ollama", "LM Studio"; static */
+    char *name;                 /* as its own program calls it, "qwen3:0.6b", "org/repo/file" */
+    char *parts[N_FOUND_PARTS]; /* absolute paths; NULL: none */
+    const char *where;          /* "llama.cpp", "Hugging Face", "Ollama", "LM Studio"; static */
 };
 
 struct found_models {
@@ -30,15 +39,16 @@ struct found_models {
 void discover_models(struct found_models *out);
 void found_models_free(struct found_models *list);
 
-/* The path of the first of that name, to free(), and of its adapter, too (NULL: none). Every
- * name of a file counts, and one of Ollama's without the tag "latest". NULL if there is none:
- * err tells of a word that is neither that nor a file, and which names begin with it. */
-char *discover_named(const char *name, char **adapter, struct err *err);
+/* The first of that name, to free with found_model_free. Every name of a file counts, and one
+ * of Ollama's without the tag "latest". False if there is none: err tells of a word that is
+ * neither that nor a file, and which names begin with it. */
+bool discover_named(const char *name, struct found_model *out, struct err *err);
+/* {0} and one that has been freed are fine. */
+void found_model_free(struct found_model *m);
 
-enum discover_layer { LAYER_WEIGHTS, LAYER_ADAPTER };
-/* The digest of what an Ollama manifest names, the first of the kind: 64 hexadecimal digits and
- * a NUL into out. False if the JSON names none. Pure. */
-bool discover_digest(const char *json, size_t n, enum discover_layer layer, char out[65]);
+/* The digest of a part that an Ollama manifest names, the first of the kind: 64 hexadecimal
+ * digits and a NUL into out. False if the JSON names none. Pure. */
+bool discover_digest(const char *json, size_t n, enum found_part part, char out[65]);
 /* Whether a file of this name may hold a whole model. Pure. */
 bool discover_is_model_name(const char *name);
 

@@ -17,13 +17,13 @@
 #include "chat/face.h"
 #include "chat/sanitise.h"
 #include "chat/schemas.h"
+#include "config/options.h"
 #include "engine/engine.h"
 
 struct archive;
 struct conversation;
 struct message;
 struct node;
-struct options;
 struct renderer;
 struct spans;
 
@@ -57,9 +57,10 @@ struct session {
 /* Where /model and /draft go back to if what they ask for cannot be opened: model.c, draft.c.
  */
 struct before {
-    char *model;       /* NULL: there is none, or it is loading again */
-    char *draft;       /* what --draft said; NULL: nothing */
-    char *adapter;     /* what --lora said; NULL: nothing */
+    char *model;                 /* NULL: there is none, or it is loading again */
+    char *draft;                 /* what --draft said; NULL: nothing */
+    char *adapter;               /* what --lora said; NULL: nothing */
+    struct option_listed listed; /* what went with it */
     bool is_switching; /* what loads is what /model asked for, or the one before again */
     uint64_t vocabulary;
 };
@@ -196,6 +197,8 @@ void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a hint that nobody asked for: not under --quiet. */
 void chat_hint(struct chat *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Says each line of a text as a warning. */
+void chat_tell_lines(struct chat *c, const struct buf *lines);
 /* Puts a message into the prompt, filtered if that is a terminal's. */
 void chat_offer(struct chat *c, const char *text, size_t n);
 
@@ -261,9 +264,13 @@ void model_end(struct chat *c);
 
 /* ---- what a model changes of the options (model_options.c) ---- */
 
-/* The model's own sampling keys count, where nobody says otherwise. is_new: what is wrong with
- * one is told. */
-void model_take_sampling(struct chat *c, bool is_new);
+/* The model's own settings count, those of its file and those it is listed with, where nobody
+ * says otherwise. is_new: what is wrong with one is told. */
+void model_take_settings(struct chat *c, bool is_new);
+/* Whether the system message that counts, or that there is none, is as the model has it. */
+bool model_has_system(const struct chat *c);
+/* Says that it is the model's, and how it begins, where there is one. */
+void model_tell_system(struct chat *c);
 /* The vocabulary is another: says so of a bias, whose numbers now are other tokens'. */
 void model_explain_bias(struct chat *c);
 /* Whether the bias of this token counts: what a session brings may name one that the model does

@@ -8,8 +8,8 @@
 #include "chat/conversation.h"
 #include "chat/discover.h"
 #include "chat/impl.h"
+#include "chat/modelfile.h"
 #include "chat/render.h"
-#include "config/options.h"
 #include "config/paths.h"
 #include "engine/engine.h"
 
@@ -28,11 +28,26 @@ static bool open_model(struct chat *c, struct err *err)
     return c->engine != NULL;
 }
 
-/* The adapter of the model to come, NULL: none; of the same model again the one that it has. */
-static const char *adapter_to_come(const struct chat *c, const char *path, const char *adapter)
+static bool is_same_file(const struct chat *c, const struct found_model *m)
 {
-    const bool is_same = c->options->model && strcmp(path, c->options->model) == 0;
-    return adapter || !is_same ? adapter : c->config.adapter_path;
+    return c->options->model && strcmp(m->parts[FOUND_WEIGHTS], c->options->model) == 0;
+}
+
+/* The adapter of the model to come, NULL: none; of the same file again the one that it has. */
+static const char *adapter_to_come(const struct chat *c, const struct found_model *m)
+{
+    const char *own = m->parts[FOUND_ADAPTER];
+    return own || m->name || !is_same_file(c, m) ? own : c->config.adapter_path;
+}
+
+/* What the model to come is listed with; the same file by its path is what it was. */
+static void change_listed(struct chat *c, const struct found_model *m)
+{
+    struct buf notes = {0};
+    option_listed_copy(&c->before.listed, &c->options->listed);
+    if (m->name || !is_same_file(c, m)) modelfile_read(m, &c->options->listed, &notes);
+    chat_tell_lines(c, &notes);
+    buf_free(&notes);
 }
 
 static bool give_adapter(struct chat *c, const char *adapter, struct err *err)
@@ -89,15 +104,20 @@ static bool name_model(struct chat *c, const char *path, struct err *err)
     return options_give(c->options, OPT_MODEL, FROM_SET, 0, path, err);
 }
 
-/* Closes the model and begins to load the one at path: LOADING. False: an error was said; one
- * that cannot be opened, as far as its file tells, leaves everything as it is. */
-static bool switch_to(struct chat *c, const char *path, const char *adapter)
+/* Closes the model and begins to load m: LOADING. False: an error was said; one that cannot be
+ * opened, as far as its file tells, leaves everything as it is. */
+static bool switch_to(struct chat *c, const struct found_model *m)
 {
     struct err err;
     char *before = mem_strdup(c->options->model);
-    adapter = adapter_to_come(c, path, adapter);
-    if (!can_open(c, path, adapter, &err) || !name_model(c, path, &err) ||
-        !change_adapter(c, adapter, &err)) {
+    const char *path = m->parts[FOUND_WEIGHTS], *adapter = adapter_to_come(c, m);
+    if (!can_open(c, path, adapter, &err)) {
+        chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
+        free(before);
+        return false;
+    }
+    change_listed(c, m);
+    if (!name_model(c, path, &err) || !change_adapter(c, adapter, &err)) {
         chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
         free(before);
         return false;
@@ -115,13 +135,31 @@ static bool switch_to(struct chat *c, const char *path, const char *adapter)
     return false;
 }
 
+/* The settings of the model that is there now, and its system message in place of the one's
+ * before; one that the user or the session gave stays. */
+static void take_over(struct chat *c)
+{
+    const bool had_system = model_has_system(c);
+    const char *before = conversation_system(c->conversation);
+    const enum option_from *seed_from = &c->options->source[OPT_SEED].from;
+    const bool had_seed = *seed_from == FROM_MODEL;
+    model_take_settings(c, true);
+    if (had_seed || *seed_from == FROM_MODEL) session_choose_seed(c);
+    if (!had_system || (!before && !c->options->system)) return;
+    if (before && !c->options->system)
+        chat_hint(c, "the system message was of the model before, and is left out");
+    conversation_set_system(c->conversation, c->options->system);
+    c->said.folded = false;
+    model_tell_system(c);
+}
+
 void model_ready(struct chat *c)
 {
     const uint64_t vocabulary = engine_info(c->engine)->vocabulary;
     free(c->before.model);
     c->before.model = NULL;
     c->before.is_switching = false;
-    model_take_sampling(c, true);
+    take_over(c);
     conversation_forget_ids(c->conversation, vocabulary);
     chat_hint(c, "%s", c->model_line);
     if (vocabulary == c->before.vocabulary) return;
@@ -137,6 +175,7 @@ bool model_failed(struct chat *c, const struct err *err)
     c->before.model = NULL;
     chat_tell(c, FACE_ERROR, "%s; going on with %s", why.msg, before);
     draft_restore(c);
+    option_listed_copy(&c->options->listed, &c->before.listed);
     bool ok = give_adapter(c, c->before.adapter, &again) && name_model(c, before, &again) &&
               open_model(c, &again);
     if (!ok) c->err = again;
@@ -150,16 +189,17 @@ bool command_model(struct chat *c, const char *args)
         chat_tell(c, FACE_INFO, "%s", c->model_line);
         return true;
     }
-    char *path = paths_found(args);
-    bool is_file = access(path, F_OK) == 0;
+    struct found_model m = {.parts = {[FOUND_WEIGHTS] = paths_found(args)}};
     struct err err;
-    char *adapter = NULL, *named = is_file ? NULL : discover_named(args, &adapter, &err);
-    /* The model there is stays loaded. */
-    if (!is_file && !named) chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
-    bool ok = (is_file || named) && switch_to(c, named ? named : path, adapter);
-    free(adapter);
-    free(named);
-    free(path);
+    if (access(m.parts[FOUND_WEIGHTS], F_OK) != 0) {
+        found_model_free(&m);
+        if (!discover_named(args, &m, &err)) { /* the model there is stays loaded */
+            chat_tell(c, FACE_ERROR, "/model: %s", err.msg);
+            return false;
+        }
+    }
+    const bool ok = switch_to(c, &m);
+    found_model_free(&m);
     return ok;
 }
 

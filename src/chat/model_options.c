@@ -1,10 +1,21 @@
-/* What a model changes of the options: its own sampling keys count, and a bias names tokens of
- * its vocabulary. */
+/* What a model changes of the options: its own settings count, and a bias names tokens of its
+ * vocabulary. */
+#include <string.h>
+
+#include "base/printable.h"
+#include "chat/conversation.h"
 #include "chat/impl.h"
-#include "config/options.h"
 #include "engine/engine.h"
 
-void model_take_sampling(struct chat *c, bool is_new)
+static void take_listed(struct chat *c, bool is_new)
+{
+    struct buf notes = {0};
+    options_apply_listed(c->options, &notes);
+    if (is_new) chat_tell_lines(c, &notes);
+    buf_free(&notes);
+}
+
+void model_take_settings(struct chat *c, bool is_new)
 {
     struct err err;
     options_forget_model(c->options);
@@ -15,6 +26,23 @@ void model_take_sampling(struct chat *c, bool is_new)
             !options_apply_model(c->options, key, value, &err) && is_new)
             chat_tell(c, FACE_WARNING, "%s", err.msg);
     }
+    take_listed(c, is_new);
+}
+
+bool model_has_system(const struct chat *c)
+{
+    const char *now = conversation_system(c->conversation), *own = c->options->system;
+    return c->options->source[OPT_SYSTEM].from <= FROM_MODEL &&
+           strcmp(now ? now : "", own ? own : "") == 0;
+}
+
+void model_tell_system(struct chat *c)
+{
+    const char *own = c->options->system;
+    char words[CHAT_QUOTE_BYTES];
+    if (!own || !model_has_system(c)) return;
+    chat_hint(c, "the model brings a system message: \"%s\"; /system shows it",
+              printable(words, sizeof words, own, strlen(own)));
 }
 
 bool model_takes_bias(const struct chat *c, int32_t id)

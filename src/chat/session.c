@@ -97,7 +97,7 @@ static void forget_settings(struct chat *c)
         if (c->options->source[i].from == FROM_SESSION)
             options_revert(c->options, (enum option_id)i, c->given);
     if (had_seed) session_choose_seed(c);
-    if (c->engine) model_take_sampling(c, false); /* it may be another by now */
+    if (c->engine) model_take_settings(c, false); /* it may be another by now */
 }
 
 /* Whether the session's state frame was damaged, and what it held is lost. */

@@ -1,7 +1,8 @@
 /* What the chat says besides replies: filtered, and given to the face. */
+#include <string.h>
+
 #include "chat/conversation.h"
 #include "chat/impl.h"
-#include "config/options.h"
 
 static const char *filtered(struct chat *c, const char *s, size_t n)
 {
@@ -26,6 +27,16 @@ void chat_tell(struct chat *c, enum face_level level, const char *fmt, ...)
     va_start(ap, fmt);
     tell(c, level, fmt, ap);
     va_end(ap);
+}
+
+void chat_tell_lines(struct chat *c, const struct buf *lines)
+{
+    const char *line = buf_str(lines);
+    while (*line) {
+        const size_t n = strcspn(line, "\n");
+        chat_tell(c, FACE_WARNING, "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
 }
 
 void chat_hint(struct chat *c, const char *fmt, ...)

@@ -462,7 +462,7 @@ static void print_float(float x, struct buf *out)
 }
 
 /* As parse_items reads it behind a comma. */
-static void print_item(const char *item, struct buf *out)
+void option_put_item(const char *item, struct buf *out)
 {
     if (*item == ' ') buf_putc(out, '\\');
     for (; *item; item++) {
@@ -485,7 +485,7 @@ void option_value(const struct options *o, enum option_id id, struct buf *out)
         const struct option_list *list = at;
         for (size_t i = 0; i < list->n; i++) {
             if (i) buf_putc(out, ',');
-            print_item(list->items[i], out);
+            option_put_item(list->items[i], out);
         }
     } else if (!o->text[id]) {
         return;

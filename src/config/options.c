@@ -44,6 +44,7 @@ void options_free(struct options *o)
     free(o->notes.items);
     free(o->system_text);
     free(o->system_path);
+    option_listed_free(&o->listed);
     free(o->ini_path);
     free(o->profile_name);
     free(o);
@@ -57,6 +58,7 @@ struct options *options_clone(const struct options *o)
     memcpy(copy->source, o->source, sizeof copy->source);
     if (o->system_text) copy->system = copy->system_text = mem_strdup(o->system_text);
     if (o->system_path) copy->system_path = mem_strdup(o->system_path);
+    option_listed_copy(&copy->listed, &o->listed);
     if (o->ini_path) copy->ini_path = mem_strdup(o->ini_path);
     if (o->profile_name) copy->profile_name = mem_strdup(o->profile_name);
     return copy;
@@ -113,11 +115,19 @@ bool options_set(struct options *o, const struct option_row *row, const char *va
     return true;
 }
 
+static void forget_system_file(struct options *o)
+{
+    free(o->system_text);
+    free(o->system_path);
+    o->system_text = o->system_path = NULL;
+}
+
 void options_forget(struct options *o, enum option_id id)
 {
     const struct option_row *row = option_row(id);
     struct err err;
     o->source[id].from = FROM_BUILTIN;
+    if (id == OPT_SYSTEM) forget_system_file(o);
     if (!row->preset)
         option_unset(o, row);
     else if (!options_give(o, id, FROM_BUILTIN, 0, row->preset, &err))

@@ -122,6 +122,14 @@ struct option_biases {
     size_t n, cap;
 };
 
+/* What goes with a model that hearth models lists; NULL: nothing. */
+struct option_listed {
+    char *name;     /* by which it is listed; NULL: it was named as a file */
+    char *adapter;  /* the path of its own */
+    char *settings; /* its own, a line "KEY VALUE" each */
+    char *system;   /* its own system message */
+};
+
 /* Plain values. Strings are NULL when not given, unless said otherwise. */
 struct options {
     const char *model, *lora, *draft, *template_path;
@@ -175,11 +183,12 @@ struct options {
         enum option_from from;
         int line; /* of the INI file; 0 elsewhere */
     } source[N_OPTIONS];
-    char *text[N_OPTIONS];    /* of a single value, as given; NULL: not given */
-    char *system_text;        /* what --system @FILE holds */
-    char *system_path;        /* … and that file; NULL: there is none */
-    char *ini_path;           /* the INI file that was read, "standard input", or NULL */
-    char *profile_name;       /* the chosen profile, or NULL */
+    char *text[N_OPTIONS];       /* of a single value, as given; NULL: not given */
+    char *system_text;           /* what --system @FILE holds */
+    char *system_path;           /* … and that file; NULL: there is none */
+    struct option_listed listed; /* goes with the model that `model` names */
+    char *ini_path;              /* the INI file that was read, "standard input", or NULL */
+    char *profile_name;          /* the chosen profile, or NULL */
     struct option_list notes; /* lines for the user, as of an unknown HEARTH_ variable: printed
                                * by who notes them, and shown by a full screen that covers it */
 };
@@ -340,7 +349,17 @@ bool options_files_there(const struct options *o, struct err *err);
  * option stays as it is. */
 bool options_apply_model(struct options *o, const char *key, double value, struct err *err);
 
-/* Another model comes: what options_apply_model set is built-in again. */
+/* What o->listed says of settings and of a system message counts as the model's, and goes
+ * before the keys of its file if it is applied behind them. What is not taken is told in notes,
+ * a line each, and stays as it is. */
+void options_apply_listed(struct options *o, struct buf *notes);
+/* Replaces *to, which is {0} at first, by a copy. */
+void option_listed_copy(struct option_listed *to, const struct option_listed *from);
+/* {0} is fine, and what it is then. */
+void option_listed_free(struct option_listed *listed);
+
+/* Another model comes: what options_apply_model and options_apply_listed set is built-in again.
+ */
 void options_forget_model(struct options *o);
 /* Nobody gave this one, whatever was: it is built-in again. */
 void options_forget(struct options *o, enum option_id id);
@@ -363,6 +382,8 @@ bool options_give(struct options *o, enum option_id id, enum option_from from, i
 /* Appends the value as it would be written after a flag: "0.7", "on", "f16"; nothing when it is
  * not given. */
 void option_value(const struct options *o, enum option_id id, struct buf *out);
+/* Appends one item of a list as it is written between commas. */
+void option_put_item(const char *item, struct buf *out);
 /* Appends where the value comes from: "flag --temp", "environment HEARTH_TEMP", "profile code,
  * FILE:12", "[hearth], FILE:3", "the model", "built-in", "/set". Paths may hold hostile bytes.
  */

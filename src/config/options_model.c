@@ -1,7 +1,9 @@
-/* What a model says of the options: the keys of its file. */
+/* What a model says of the options: the keys of its file, and what it is listed with. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "config/options.h"
 
 bool options_apply_model(struct options *o, const char *key, double value, struct err *err)
@@ -16,6 +18,52 @@ bool options_apply_model(struct options *o, const char *key, double value, struc
                err_prefix(err, "the model's %s is not taken", key);
     }
     return true;
+}
+
+static bool give(struct options *o, enum option_id id, const char *value, struct err *err)
+{
+    return options_give(o, id, FROM_MODEL, 0, value, err) || o->source[id].from > FROM_MODEL;
+}
+
+/* "temp 0.6" */
+static void give_line(struct options *o, const char *line, size_t n, struct buf *notes)
+{
+    const char *space = memchr(line, ' ', n);
+    struct err err;
+    if (!space) return;
+    char *key = mem_strndup(line, (size_t)(space - line));
+    char *value = mem_strndup(space + 1, n - (size_t)(space + 1 - line));
+    const struct option_row *row = option_find(key);
+    if (row && !give(o, option_id(row), value, &err))
+        buf_printf(notes, "the model's %s is not taken: %s\n", key, err.msg);
+    free(key);
+    free(value);
+}
+
+/* Kept as a flag would say it, where a text that begins with @ is not the name of a file. */
+static void give_system(struct options *o, struct buf *notes)
+{
+    struct buf text = {0};
+    struct err err;
+    if (o->source[OPT_SYSTEM].from > FROM_MODEL) return;
+    options_forget(o, OPT_SYSTEM);
+    buf_printf(&text, "%s%s", *o->listed.system == '@' ? "@" : "", o->listed.system);
+    if (give(o, OPT_SYSTEM, buf_str(&text), &err))
+        o->system = o->system_text = mem_strdup(o->listed.system);
+    else
+        buf_printf(notes, "the model's system message is not taken: %s\n", err.msg);
+    buf_free(&text);
+}
+
+void options_apply_listed(struct options *o, struct buf *notes)
+{
+    const char *line = o->listed.settings ? o->listed.settings : "";
+    while (*line) {
+        const size_t n = strcspn(line, "\n");
+        give_line(o, line, n, notes);
+        line += n + (line[n] == '\n');
+    }
+    if (o->listed.system) give_system(o, notes);
 }
 
 void options_forget_model(struct options *o)

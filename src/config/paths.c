@@ -1,5 +1,6 @@
 #include "config/paths.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -187,33 +188,49 @@ char *paths_remembered_model(bool *is_there)
     free(state);
     while (model.len && model.data[model.len - 1] == '\n')
         model.data[--model.len] = '\0';
-    ok = ok && model.len > 0 && model.data[0] == '/' && !memchr(model.data, 0, model.len) &&
+    ok = ok && model.len > 0 && !memchr(model.data, 0, model.len) &&
          !memchr(model.data, '\n', model.len);
     if (!ok) {
         buf_free(&model);
         return NULL;
     }
-    *is_there = access(model.data, R_OK) == 0;
+    *is_there = *model.data == '/' && access(model.data, R_OK) == 0;
     return buf_take(&model);
+}
+
+/* `word` is a path or a name. */
+static bool remember(const char *word, struct err *err)
+{
+    char *state = paths_in(PATHS_STATE, last_model), shown[256];
+    struct buf line = {0};
+    bool ok = true;
+    if (strchr(word, '\n')) /* the file holds one line */
+        ok = err_set(err, ERR_USER, "%s: a %s with a line break is not remembered",
+                     printable(shown, sizeof shown, word, strlen(word)),
+                     *word == '/' ? "path" : "name");
+    else if (!state)
+        ok = err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
+    if (ok) buf_printf(&line, "%s\n", word);
+    ok = ok && paths_make_parents(state, err) && file_replace(state, line.data, line.len, err);
+    buf_free(&line);
+    free(state);
+    return ok;
 }
 
 bool paths_remember_model(const char *path, struct err *err)
 {
     char shown[256];
-    printable(shown, sizeof shown, path, strlen(path));
     char *absolute = absolute_form(path);
-    if (!absolute) return err_set(err, ERR_IO, "%s: %s", shown, strerror(errno));
-    char *state = paths_in(PATHS_STATE, last_model);
-    struct buf line = {0};
-    bool ok = true;
-    if (strchr(absolute, '\n')) /* the file holds one line */
-        ok = err_set(err, ERR_USER, "%s: a path with a line break is not remembered", shown);
-    else if (!state)
-        ok = err_set(err, ERR_USER, "neither XDG_STATE_HOME nor HOME names a folder");
-    if (ok) buf_printf(&line, "%s\n", absolute);
-    ok = ok && paths_make_parents(state, err) && file_replace(state, line.data, line.len, err);
-    buf_free(&line);
+    if (!absolute)
+        return err_set(err, ERR_IO, "%s: %s",
+                       printable(shown, sizeof shown, path, strlen(path)), strerror(errno));
+    const bool ok = remember(absolute, err);
     free(absolute);
-    free(state);
     return ok;
+}
+
+bool paths_remember_listed(const char *name, struct err *err)
+{
+    assert(*name != '/');
+    return remember(name, err);
 }

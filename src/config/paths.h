@@ -39,10 +39,13 @@ char *paths_guide(const char *file);
 /* The draft that comes with the bundled guide, if model is the guide's file; else NULL. */
 char *paths_guide_draft(const char *model);
 
-/* The model remembered by paths_remember_model, or NULL; *is_there: it can be read. */
+/* The model that was remembered, or NULL: an absolute path, *is_there if it can be read; or,
+ * without a / at its beginning, the name by which it is listed. */
 char *paths_remembered_model(bool *is_there);
 /* Remembers the absolute form of path in the state folder (0600), replacing what was there. The
  * name of the file stays, also where it is a link. */
 bool paths_remember_model(const char *path, struct err *err);
+/* The same of the name by which a model is listed. */
+bool paths_remember_listed(const char *name, struct err *err);
 
 #endif

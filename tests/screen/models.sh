@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # The first start on a terminal: models that others keep are offered once; the choice is remembered.
 . tests/screen/lib/tmux.sh
+export OLLAMA_MODELS=$dir/ollama
+ollama=$OLLAMA_MODELS
+. tests/lib/ollama.sh
 mkdir -p "$XDG_CACHE_HOME/llama.cpp"
 cp "$guide" "$XDG_CACHE_HOME/llama.cpp/small.gguf"
 last_model=$XDG_STATE_HOME/hearth/last-model
@@ -75,4 +78,45 @@ shows 'status 0'
 rm -f "$last_model"
 go_in 'status 0' --private -n 2 -p hello
 check "nor does a prompt that is given" hides 'Which one'
+
+# Two models of Ollama's with the weights of the guide: what a Modelfile has added comes with them.
+printf 'You are Mario.' >"$dir/system"
+echo '{"temperature":0.25,"top_k":7}' >"$dir/params"
+ollama_put mario model "$guide" system "$dir/system" params "$dir/params"
+printf 'You are Luigi.' >"$dir/system"
+ollama_put luigi model "$guide" system "$dir/system"
+go_in '/help lists' -m mario
+check "a model of Ollama's tells of its system message" \
+    shows 'the model brings a system message: "You are Mario."; /system shows it'
+check "  and is remembered by its name" within grep -qx mario:latest "$last_model"
+keys '/show settings' Enter
+check "its settings are the model's" shows 'temp               0.25       the model'
+last '>'
+keys '/model luigi' Enter
+check "/model to one of the same weights" shows 'the model brings a system message: "You are Luigi."'
+last '>'
+keys '/show settings' Enter
+check "  has its own settings" shows 'temp               0.7        built-in'
+keys '/system mine' Enter '/model mario' Enter
+last '>'
+keys '/system' Enter
+check "one of the user's stays" within eval 'text | grep -qx mine'
+keys '/system -' Enter '/model luigi' Enter
+last '>'
+keys '/system' Enter
+check "  as none does" shows 'no system message'
+keys C-d
+shows 'status 0'
+go_in '/help lists' --top-p 1
+check "the next start has what was last" shows 'a system message: "You are Luigi."'
+cp "$guide" "$dir/plain.gguf"
+keys "/model $dir/plain.gguf" Enter
+check "/model of a file" shows 'the system message was of the model before, and is left out'
+keys '/system' Enter
+check "  has none" shows 'no system message'
+keys C-d
+shows 'status 0'
+echo gone:latest >"$last_model"
+go_in 'Return for the bundled guide:' --temp 0
+check "a name that is listed no more is missed" shows 'the model of last time is missing: gone:latest'
 done_testing

@@ -1,5 +1,5 @@
-/* Names and manifests of models that other programs keep. (tests/shell/models.sh walks
- * folders.) */
+/* Names, manifests and settings of models that other programs keep. (tests/shell/models.sh
+ * walks folders.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "chat/discover.h"
+#include "chat/modelfile.h"
 
 static void test_names(void **unused)
 {
@@ -58,25 +59,66 @@ static void test_manifests(void **unused)
     };
     char out[65];
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (discover_digest(none[i], strlen(none[i]), LAYER_WEIGHTS, out))
+        if (discover_digest(none[i], strlen(none[i]), FOUND_WEIGHTS, out))
             fail_msg("%s", none[i]);
     static const char good[] =
         "{\"layers\":[{\"digest\":7},{" MODEL ",\"digest\":\"sha256:" DIGITS "\"}]}";
-    assert_true(discover_digest(good, strlen(good), LAYER_WEIGHTS, out));
+    assert_true(discover_digest(good, strlen(good), FOUND_WEIGHTS, out));
     assert_string_equal(out, DIGITS);
-    assert_false(discover_digest(good, strlen(good), LAYER_ADAPTER, out));
+    assert_false(discover_digest(good, strlen(good), FOUND_ADAPTER, out));
     static const char tuned[] =
         "{\"layers\":[{" MODEL ",\"digest\":\"sha256:" DIGITS "\"},{\"mediaType\":"
         "\"application/vnd.ollama.image.adapter\",\"digest\":\"sha256:" OTHER_DIGITS "\"}]}";
-    assert_true(discover_digest(tuned, strlen(tuned), LAYER_WEIGHTS, out));
+    assert_true(discover_digest(tuned, strlen(tuned), FOUND_WEIGHTS, out));
     assert_string_equal(out, DIGITS);
-    assert_true(discover_digest(tuned, strlen(tuned), LAYER_ADAPTER, out));
+    assert_true(discover_digest(tuned, strlen(tuned), FOUND_ADAPTER, out));
     assert_string_equal(out, OTHER_DIGITS);
+}
+
+static void test_settings(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *json, *lines, *left_out;
+    } cases[] = {
+        {"{}", "", ""},
+        {"{\"temperature\":0.6,\"top_p\":1}", "temp 0.6\ntop-p 1\n", ""},
+        {"{\"top_k\":-1}", "top-k 0\n", ""},
+        {"{\"repeat_last_n\":-1,\"num_predict\":-2}", "repeat-last-n -1\nmax-tokens -1\n", ""},
+        {"{\"seed\":9007199254740993}", "seed 9007199254740993\n", ""},
+        {"{\"seed\":-1,\"num_ctx\":8192,\"num_gpu\":1,\"use_mmap\":true}", "", ""},
+        {"{\"mirostat\":0,\"tfs_z\":1,\"typical_p\":1.0}", "", ""},
+        {"{\"mirostat\":1,\"tfs_z\":0.5,\"penalize_newline\":false}", "", "mirostat, tfs_z"},
+        {"{\"temperature\":\"hot\",\"x\\u001b\":1}", "", "temperature, x\\x1b"},
+        {"{\"stop\":\"a\"}", "stop a\n", ""},
+        {"{\"stop\":[\"a,b\",\" c\\n\",\"\",7]}", "stop a\\,b,\\ c\\n\n", ""},
+        {"{\"stop\":[]}", "", ""},
+        {"{\"stop\":7}", "", "stop"},
+        {"{\"presence_penalty\":1.5,\"frequency_penalty\":-1}",
+         "presence-penalty 1.5\nfrequency-penalty -1\n", ""},
+        {"{\"min_p\":0.05,\"repeat_penalty\":1.1}", "min-p 0.05\nrepeat-penalty 1.1\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *json = cases[i].json;
+        struct buf lines = {0}, left_out = {0};
+        assert_true(modelfile_settings(json, strlen(json), &lines, &left_out));
+        assert_string_equal(buf_str(&lines), cases[i].lines);
+        assert_string_equal(buf_str(&left_out), cases[i].left_out);
+        buf_free(&lines);
+        buf_free(&left_out);
+    }
+    static const char *const none[] = {"", "7", "[]", "{\"a\":", "{\"temperature\":0.6} x"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        struct buf lines = {0}, left_out = {0};
+        assert_false(modelfile_settings(none[i], strlen(none[i]), &lines, &left_out));
+        assert_int_equal(lines.len + left_out.len, 0);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_manifests)};
+                                       cmocka_unit_test(test_manifests),
+                                       cmocka_unit_test(test_settings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

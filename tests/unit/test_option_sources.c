@@ -348,6 +348,58 @@ static void test_forget_model(void **unused)
     options_free(fresh);
 }
 
+static void value_is(const struct options *o, enum option_id id, const char *value)
+{
+    struct buf got = {0};
+    option_value(o, id, &got);
+    assert_string_equal(buf_str(&got), value);
+    buf_free(&got);
+}
+
+/* What a model is listed with goes before the keys of its file and behind everybody else. */
+static void test_listed(void **unused)
+{
+    (void)unused;
+    char settings[] = "temp 0.25\ntop-k -4\nmin-p 0.5\nnonsense 1\nstop a\\, b,c\n",
+         system[] = "@one\ntwo";
+    struct options *o = options_new();
+    struct err err;
+    struct buf notes = {0};
+    struct option_listed listed = {.settings = settings, .system = system};
+    assert_true(options_give(o, OPT_MIN_P, FROM_HEARTH, 1, "0.125", &err));
+    assert_true(options_apply_model(o, "general.sampling.temp", 2, &err));
+    options_apply_listed(o, &notes); /* nothing */
+    value_is(o, OPT_TEMP, "2");
+    option_listed_copy(&o->listed, &listed);
+    for (int i = 0; i < 2; i++) { /* twice is once */
+        buf_clear(&notes);
+        options_apply_listed(o, &notes);
+        assert_string_equal(buf_str(&notes), "the model's top-k is not taken: expected a whole "
+                                             "number of at least 0, found '-4'\n");
+        value_is(o, OPT_TEMP, "0.25");
+        value_is(o, OPT_TOP_K, "40");
+        value_is(o, OPT_MIN_P, "0.125");
+        value_is(o, OPT_STOP, "a\\, b,c");
+        assert_int_equal(o->stop.n, 2);
+        assert_string_equal(o->system, "@one\ntwo");
+        value_is(o, OPT_SYSTEM, "@@one\ntwo");
+        assert_int_equal(o->source[OPT_SYSTEM].from, FROM_MODEL);
+    }
+    struct options *clone = options_clone(o);
+    assert_string_equal(clone->system, "@one\ntwo");
+    assert_string_equal(clone->listed.settings, settings);
+    options_forget_model(clone);
+    assert_null(clone->system);
+    assert_int_equal(clone->stop.n, 0);
+    assert_string_equal(clone->listed.system, "@one\ntwo"); /* what can be applied again */
+    assert_true(options_give(clone, OPT_SYSTEM, FROM_FLAG, 0, "mine", &err));
+    options_apply_listed(clone, &notes);
+    assert_string_equal(clone->system, "mine");
+    options_free(clone);
+    options_free(o);
+    buf_free(&notes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_ini_errors),   cmocka_unit_test(test_system_file),
         cmocka_unit_test(test_print_config), cmocka_unit_test(test_print_long),
         cmocka_unit_test(test_root_folder),  cmocka_unit_test(test_forget_model),
+        cmocka_unit_test(test_listed),
     };
     return cmocka_run_group_tests_name("options from sources", tests, set_up, tear_down);
 }

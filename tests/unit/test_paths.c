@@ -189,8 +189,16 @@ static void test_remembered(void **state)
     assert_false(paths_remember_model(model, &err));
     assert_string_equal(err.msg + strlen(model), ": No such file or directory");
 
-    /* What is not one absolute path is not taken. */
-    static const char *const bad[] = {"", "\n", "m.gguf\n", "/etc/passwd\n/etc/group\n"};
+    /* A name of a list is one, and no path. */
+    assert_true(paths_remember_listed("mario:latest", &err));
+    back = paths_remembered_model(&is_there);
+    assert_string_equal(back, "mario:latest");
+    free(back);
+    assert_false(paths_remember_listed("a\nb", &err));
+    assert_string_equal(err.msg, "a\\nb: a name with a line break is not remembered");
+
+    /* What is not one line is not taken. */
+    static const char *const bad[] = {"", "\n", "/etc/passwd\n/etc/group\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         FILE *f = fopen(state_path, "w");
         fputs(bad[i], f);
