@@ -65,11 +65,21 @@ int print_text(struct buf *out)
     return status;
 }
 
+/* A terminal that is to give the configuration says nothing by itself. */
+static void ask_for_config(const struct options *o)
+{
+    if (o->config && strcmp(o->config, "-") == 0 && !o->quiet && isatty(STDIN_FILENO) &&
+        isatty(STDERR_FILENO))
+        fprintf(stderr,
+                "hearth: type the configuration; Ctrl-D on a line of its own ends it\n");
+}
+
 bool command_line_finish(struct options *o, struct err *err)
 {
     char *ini = paths_in(PATHS_CONFIG, "hearth.ini");
-    bool ok = options_parse_env(o, environ, err) && options_parse_ini(o, ini, err) &&
-              options_check(o, err);
+    bool ok = options_parse_env(o, environ, err);
+    if (ok) ask_for_config(o);
+    ok = ok && options_parse_ini(o, ini, err) && options_check(o, err);
     free(ini);
     for (size_t i = 0; i < o->notes.n; i++)
         fprintf(stderr, "hearth: %s\n", o->notes.items[i]);

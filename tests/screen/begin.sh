@@ -73,6 +73,13 @@ keys C-d
 left 0
 
 fresh_shell
+begin '$H --private -c - --print-config | grep top-k'
+check "-c - at a terminal" shows 'type the configuration; Ctrl-D'
+keys '[hearth]' Enter 'top-k = 7' Enter C-d
+check "  reads it from there" shows 'top-k = 7 '
+last 'shell:'
+
+fresh_shell
 mkfifo "$dir/fifo"
 begin '(echo by a fifo >'"$dir"'/fifo &); $H --private --temp 0 -i -f '"$dir"'/fifo -p "in short"'
 check "a FIFO is read to its end" shows 'fifo: 9 bytes'
