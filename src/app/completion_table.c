@@ -1,5 +1,6 @@
 #include "app/completion_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ static void copy_words(const struct option_row *row, char *out, size_t cap)
         const char *bracket = memchr(w, '[', len);
         if (bracket) len = (size_t)(bracket - w);
         at += (size_t)snprintf(out + at, cap - at, "%s%.*s", i ? " " : "", (int)len, w);
+        assert(at < cap); /* room for the longest row of the table */
     }
 }
 

@@ -25,7 +25,7 @@ struct completion_option {
     char name[32];
     char letter; /* 0: none */
     enum value_kind kind;
-    char words[128]; /* between blanks, of VALUE_WORDS and VALUE_FILE_OR_WORDS; else "" */
+    char words[512]; /* between blanks, of VALUE_WORDS and VALUE_FILE_OR_WORDS; else "" */
     char arg[32];    /* what --help calls the value; "" of VALUE_NONE */
     bool repeats;
     bool is_own;      /* of a subcommand, not of the chat */
