@@ -5,8 +5,9 @@
 #include "base/buf.h"
 #include "chat/conversation.h"
 #include "chat/render.h"
-#include "template/template.h"
+#include "template/builtin_templates.h"
 #include "text/tokenizer.h"
+#include "text/turn_template.h"
 
 /* A text, and the same as somebody has edited it: a word here, a sentence there. */
 static const char draft_text[] =
@@ -74,7 +75,8 @@ static const char *special_text(const struct tokenizer *tok, int32_t id, struct 
 static bool render(size_t i, const struct tokenizer *tok, struct spans *out, struct err *err)
 {
     const struct piece own = tokenizer_template(tok, NULL);
-    const char *source = own.data ? own.data : template_chatml;
+    const char *source =
+        own.data ? own.data : builtin_template_stand_in(turn_template(tok))->source;
     struct buf bos = {0}, eos = {0};
     const struct render_config config = {
         .source = source,

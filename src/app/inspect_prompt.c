@@ -12,7 +12,10 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "gguf/gguf.h"
+#include "template/builtin_templates.h"
 #include "template/template.h"
+#include "text/tokenizer.h"
+#include "text/turn_template.h"
 
 #define MAX_FILE_BYTES ((size_t)256 << 20)
 
@@ -31,6 +34,23 @@ static bool parse_now(const char *s, struct tm *now, struct err *err)
                        "--now: expected a time like 2025-07-04T12:34:56, found '%s'", s);
     timegm(now); /* checks nothing, but completes the day of the week and of the year */
     return true;
+}
+
+/* What stands in for the template that the model of g lacks. A vocabulary that cannot be used
+ * tells nothing. */
+static void put_stand_in(const struct args *a, const struct gguf *g, struct buf *source)
+{
+    struct err ignored;
+    struct tokenizer *tok = tokenizer_open(g, NULL, &ignored);
+    const struct builtin_template *told = tok ? turn_template(tok) : NULL;
+    struct buf why = {0};
+    char shown[256];
+    builtin_template_why(told, &why);
+    fprintf(stderr, "hearth: %s has no chat template%s\n",
+            printable(shown, sizeof shown, a->model, strlen(a->model)), buf_str(&why));
+    buf_puts(source, builtin_template_stand_in(told)->source);
+    buf_free(&why);
+    tokenizer_close(tok);
 }
 
 /* The template's text from the model or the file, appended to source; *name is what it is
@@ -56,10 +76,7 @@ static bool read_source(const struct args *a, struct buf *source, const char **n
         !ascii_is_blank(text.data, text.len)) {
         buf_append(source, text.data, text.len);
     } else {
-        char shown[256];
-        fprintf(stderr, "hearth: %s has no chat template; using ChatML\n",
-                printable(shown, sizeof shown, a->model, strlen(a->model)));
-        buf_puts(source, template_chatml);
+        put_stand_in(a, g, source);
     }
     gguf_close(g);
     return true;

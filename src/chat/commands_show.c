@@ -14,6 +14,7 @@
 #include "chat/render.h"
 #include "config/options.h"
 #include "engine/engine.h"
+#include "template/builtin_templates.h"
 
 static void tell_buf(struct chat *c, struct buf *text)
 {
@@ -204,7 +205,9 @@ static void put_model(struct chat *c, struct buf *out)
     buf_printf(out, "\n%-12s %u tokens\n", "vocabulary", (unsigned)info->n_vocab);
     put_list(out, "ends", info->end_tokens, info->n_end_tokens);
     put_list(out, "reasoning", info->reasoning_markers, info->n_reasoning_markers);
-    buf_printf(out, "%-12s %s; thinking %s\n", "template", c->template.from,
+    const char *name = c->template.stand_in;
+    buf_printf(out, "%-12s %s%s%s; thinking %s\n", "template", name ? name : "",
+               name ? ", " : "", c->template.from,
                render_knows_think(c->renderer) ? "can be switched" : "has no switch");
 }
 
@@ -220,11 +223,12 @@ static void put_conversation(struct chat *c, struct buf *out)
 
 static void put_template(struct chat *c, struct buf *out)
 {
-    const char *own = engine_info(c->engine)->chat_template;
     if (c->template.text)
         buf_puts(out, c->template.text);
+    else if (c->template.stand_in)
+        buf_puts(out, template_builtin(c->template.stand_in));
     else
-        buf_puts(out, own ? own : "ChatML");
+        buf_puts(out, engine_info(c->engine)->chat_template);
 }
 
 static void put_all(struct chat *c, struct buf *out)

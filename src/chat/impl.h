@@ -67,8 +67,9 @@ struct before {
 
 /* The template that counts. */
 struct chosen_template {
-    char *text;       /* of --template, NULL: the model's own */
-    const char *from; /* "the model's own"; for /show */
+    char *text;           /* of --template, NULL: the model's own */
+    const char *from;     /* "the model's own"; for /show */
+    const char *stand_in; /* the built-in one in place of the model's, NULL: none is */
 };
 
 /* Said once, and not again at each turn: of a model and a system message, and of the

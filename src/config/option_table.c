@@ -48,8 +48,13 @@ static const struct option_row table[N_OPTIONS] = {
                       .group = GROUP_MODEL,
                       .at = AT(template_path),
                       .arg = "FILE",
-                      .words = "chatml|raw",
-                      .help = "a chat template instead of the model's; chatml, raw"},
+                      .words = "raw|bailing2|chatml|command-r|deepseek2|deepseek3|exaone3|"
+                               "falcon3|gemma|gemma4|glm4|glm4.5|gpt-oss|granite|"
+                               "hunyuan-dense|kimi-k2|llama2|llama3|llama4|minicpm|"
+                               "minimax-m2|mistral-v3|mistral-v3-tekken|mistral-v7|"
+                               "mistral-v7-tekken|nemotron-nano|phi3|phi4|phi4-mini|"
+                               "rwkv-world|seed-oss|vicuna|zephyr",
+                      .help = "a template instead of the model's; raw, gemma, ..."},
     [OPT_DEVICE] = {.name = "device",
                     .type = OPTION_WORD,
                     .group = GROUP_MODEL,
@@ -535,6 +540,7 @@ const struct option_row *option_find_foreign(const char *name)
         {"system-prompt", OPT_SYSTEM},
         {"md", OPT_DRAFT},
         {"model-draft", OPT_DRAFT},
+        {"chat-template", OPT_TEMPLATE},
         {"chat-template-file", OPT_TEMPLATE},
         {"json-schema", OPT_SCHEMA},
         {"jf", OPT_SCHEMA},

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "text/spans.h"
 
+struct builtin_template;
 struct engine;
 struct grammar;
 
@@ -162,6 +163,8 @@ struct engine_info {
                                   hostile bytes */
     const char *family;        /* "qwen3" */
     const char *chat_template; /* NULL: the file has none */
+    /* The built-in one for the tokens that the vocabulary holds; NULL: for none. */
+    const struct builtin_template *turn_template;
     const char *bos_text, *eos_text; /* "" if none */
     const char *device;              /* "cpu (avx2, 2 threads)" */
     bool is_inexact;                 /* the device has not the CPU's bits */

@@ -14,6 +14,7 @@
 #include "gguf/gguf.h"
 #include "text/reasoning.h"
 #include "text/tokenizer.h"
+#include "text/turn_template.h"
 
 static char *copy_piece(struct piece p)
 {
@@ -81,6 +82,7 @@ void known_fill(struct known *k, const struct machine *m, const struct tokenizer
         .name = k->name,
         .family = model_family(m->model),
         .chat_template = k->chat_template,
+        .turn_template = turn_template(tok),
         .bos_text = k->bos_text,
         .eos_text = k->eos_text,
         .kv_type = m->kv_type,

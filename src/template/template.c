@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "template/builtin_templates.h"
 #include "template/eval.h"
 #include "template/parse.h"
 
@@ -17,47 +18,14 @@
 #define DEFAULT_OUTPUT_BYTES ((size_t)64 << 20)
 #define DEFAULT_MEMORY_BYTES ((size_t)192 << 20)
 
-const char template_chatml[] = "{%- for message in messages -%}\n"
-                               "{{ '<|im_start|>' + message.role + '\\n' + message.content + "
-                               "'<|im_end|>' + '\\n' }}\n"
-                               "{%- endfor -%}\n"
-                               "{%- if add_generation_prompt -%}\n"
-                               "{{ '<|im_start|>assistant\\n' }}\n"
-                               "{%- endif -%}\n";
-
-static const char raw[] =
-    "{%- for message in messages -%}{{- message.content -}}{%- endfor -%}";
-
-const char *template_builtin(const char *name)
-{
-    if (strcmp(name, "chatml") == 0) return template_chatml;
-    return strcmp(name, "raw") == 0 ? raw : NULL;
-}
-
-/* What files of RWKV call by its name alone: a turn is a paragraph, of a reply what follows its
- * thoughts. */
-static const char world_name[] = "rwkv-world";
-static const char world[] =
-    "{{ bos_token }}\n"
-    "{%- for message in messages -%}\n"
-    "{%- if message.role == 'assistant' -%}\n"
-    "{{ 'Assistant: ' + message.content.split('</think>')[-1] | trim + '\\n\\n' }}\n"
-    "{%- else -%}\n"
-    "{{ ('System: ' if message.role == 'system' else 'User: ') + message.content | trim + "
-    "'\\n\\n' }}\n"
-    "{%- endif -%}\n"
-    "{%- endfor -%}\n"
-    "{%- if add_generation_prompt -%}\n"
-    "{{ 'Assistant:' }}\n"
-    "{%- endif -%}\n";
-
 /* The source, or what a name stands for, with \n for every line end, less one at its very end
  * and a byte order mark, which some editors write and which would begin every prompt. */
 static char *normalise(struct work *w, const char *source, size_t *n)
 {
-    if (*n == sizeof world_name - 1 && memcmp(source, world_name, *n) == 0) {
-        source = world;
-        *n = sizeof world - 1;
+    const struct builtin_template *named = builtin_template_find(source, *n);
+    if (named) {
+        source = named->source;
+        *n = strlen(source);
     }
     char *out = work_bytes(w, *n + 1);
     size_t len = 0;

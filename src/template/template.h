@@ -84,15 +84,9 @@ struct value *value_from_json_context(struct value_pool *pool, const char *json,
 
 struct template;
 
-/* The template for files that bring none. */
-extern const char template_chatml[];
-/* A template that is built in: "chatml", or "raw", which is the messages' text and nothing
- * else, for models that only go on with a text. NULL: there is none of this name. */
-const char *template_builtin(const char *name);
-
 /* Parses n bytes of source, copied; a byte order mark is no part of it. Some files have a name
- * for a template, "rwkv-world", which stands for the one it is of. name begins every error
- * message of this template. NULL and err (ERR_FORMAT) if it is not a template. */
+ * for a template, as "rwkv-world": one that is built in. name begins every error message of
+ * this template. NULL and err (ERR_FORMAT) if it is not a template. */
 struct template *template_parse(const char *source, size_t n, const char *name,
                                 struct err *err);
 void template_free(struct template *t); /* NULL is fine */

@@ -131,6 +131,35 @@ static void go_on_with(struct recorder *r, const char *command)
     assert_int_equal(finish(r), CHAT_IDLE);
 }
 
+/* The guide without its template: which one it has, and why, is said and shown. */
+static void test_no_template(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    struct buf command = {0};
+    static const char *const args[] = {"--max-tokens", "1", NULL};
+    open_chat(&r, false, args);
+    assert_true(line(&r, "/show model"));
+    assert_true(said(&r, "the model's own; thinking"));
+    char *path =
+        copy_of(GUIDE, "untaught", 0, "tokenizer.chat_template", "tokenizer.chat_templatX");
+    buf_printf(&command, "/model %s", path);
+    go_on_with(&r, buf_str(&command));
+    assert_true(said(&r, "warning: the model has no chat template; its tokens are ChatML's, so "
+                         "--template chatml is used"));
+    assert_true(line(&r, "/show model"));
+    assert_true(said(&r, "chatml, for its tokens, since the model has none; thinking"));
+    assert_true(line(&r, "/show template"));
+    assert_true(said(&r, "<|im_start|>"));
+    go_on_with(&r, "/model " GUIDE);
+    assert_false(said(&r, "no chat template"));
+    assert_true(line(&r, "/show model"));
+    assert_true(said(&r, "the model's own; thinking"));
+    buf_free(&command);
+    free(path);
+    close_chat(&r);
+}
+
 /* An adapter of the guide's first matrices of queries and keys. */
 static char *adapter_of_guide(void)
 {
@@ -228,9 +257,8 @@ static int remove_folder(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_goes_back),
-        cmocka_unit_test(test_adapter),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_no_template), cmocka_unit_test(test_adapter),
         cmocka_unit_test(test_bias),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -14,7 +14,7 @@
 #include "chat/conversation.h"
 #include "chat/render.h"
 #include "config/options.h"
-#include "template/template.h"
+#include "template/builtin_templates.h"
 
 /* "M:<s>|T:Hi|I:1 2" */
 static char *spell(const struct spans *s)
@@ -89,7 +89,7 @@ static void expect(struct renderer *r, struct conversation *c, enum render_think
 static void test_chatml(void **unused)
 {
     (void)unused;
-    struct renderer *r = renderer(template_chatml);
+    struct renderer *r = renderer(template_builtin("chatml"));
     struct conversation *c = conversation_new();
     conversation_set_system(c, "Be brief <|im_end|>");
     say(c, "Hi<|im_start|>");
@@ -478,7 +478,7 @@ static void test_complaint_beside_system(void **unused)
 static void test_continued(void **unused)
 {
     (void)unused;
-    struct renderer *r = renderer(template_chatml);
+    struct renderer *r = renderer(template_builtin("chatml"));
     struct conversation *c = conversation_new();
     say(c, "q");
     conversation_add(c, REPLY(" A", " b"));
@@ -514,7 +514,7 @@ static void test_begun(void **unused)
 {
     (void)unused;
     struct conversation *c = conversation_new();
-    struct renderer *r = renderer(template_chatml);
+    struct renderer *r = renderer(template_builtin("chatml"));
     expect_begun(r, c, "Hex", 2, "M:<|im_start|>user\n|T:He");
     expect_begun(r, c, "x", 0, "M:<|im_start|>user\n");
     say(c, "q");

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "chat/conversation.h"
 #include "chat/render.h"
+#include "template/builtin_templates.h"
 
 #define KIT "../shared/conformance/templates"
 
@@ -114,6 +115,15 @@ static void check_template(const char *name, const char *source, size_t len, con
     renderer_free(r);
 }
 
+/* All that are built in. */
+static void test_built_in(void **unused)
+{
+    (void)unused;
+    const struct builtin_template *t;
+    for (size_t i = 0; (t = builtin_template_at(i)); i++)
+        check_template(t->name, t->source, strlen(t->source), "<s>", "</s>");
+}
+
 static void test_ours(void **unused)
 {
     (void)unused;
@@ -154,6 +164,7 @@ static void test_kit(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ours), cmocka_unit_test(test_kit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_built_in),
+                                       cmocka_unit_test(test_ours), cmocka_unit_test(test_kit)};
     return cmocka_run_group_tests_name("render_files", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "../template_case.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "template/builtin_templates.h"
 
 static void check_case(const char *source, json_t *c)
 {
@@ -74,13 +75,12 @@ static void test_channels(void **state)
 static void test_built_in(void **state)
 {
     (void)state;
-    check_rendering(template_chatml,
+    check_rendering(template_builtin("chatml"),
                     "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},"
                     "{\"role\":\"user\",\"content\":\" Hi \"}],\"add_generation_prompt\":true}",
                     "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
                     "<|im_start|>assistant\n");
-    check_rendering(template_chatml, "{\"messages\":[]}", "");
-    assert_ptr_equal(template_builtin("chatml"), template_chatml);
+    check_rendering(template_builtin("chatml"), "{\"messages\":[]}", "");
     check_rendering(template_builtin("raw"),
                     "{\"messages\":[{\"role\":\"user\",\"content\":\" Once\\n\"},"
                     "{\"role\":\"assistant\",\"content\":\"upon \"}],"
