@@ -43,18 +43,19 @@ static const struct option_row table[N_OPTIONS] = {
                    .arg = "DRAFT",
                    .words = "off|lookup",
                    .help = "guess ahead with FILE, lookup or FILE,lookup; off"},
-    [OPT_TEMPLATE] = {.name = "template",
-                      .type = OPTION_PATH,
-                      .group = GROUP_MODEL,
-                      .at = AT(template_path),
-                      .arg = "FILE",
-                      .words = "raw|bailing2|chatml|command-r|deepseek2|deepseek3|exaone3|"
-                               "falcon3|gemma|gemma4|glm4|glm4.5|gpt-oss|granite|"
-                               "hunyuan-dense|kimi-k2|llama2|llama3|llama4|minicpm|"
-                               "minimax-m2|mistral-v3|mistral-v3-tekken|mistral-v7|"
-                               "mistral-v7-tekken|nemotron-nano|phi3|phi4|phi4-mini|"
-                               "rwkv-world|seed-oss|vicuna|zephyr",
-                      .help = "a template instead of the model's; raw, gemma, ..."},
+    [OPT_TEMPLATE] =
+        {.name = "template",
+         .type = OPTION_PATH,
+         .group = GROUP_MODEL,
+         .at = AT(template_path),
+         .arg = "FILE",
+         .words = "raw|apertus|bailing2|chatml|command-r|deepseek2|deepseek3|dots1|exaone3|"
+                  "exaone4|falcon3|gemma|gemma4|glm4|glm4.5|gpt-oss|granite|"
+                  "hunyuan-dense|hunyuan-moe|kimi-k2|llama2|llama3|llama4|minicpm|"
+                  "minimax-m2|mistral-v3|mistral-v3-tekken|mistral-v7|"
+                  "mistral-v7-tekken|nemotron-nano|phi3|phi4|phi4-mini|"
+                  "rwkv-world|seed-oss|vicuna|zephyr",
+         .help = "a template instead of the model's; raw, gemma, ..."},
     [OPT_DEVICE] = {.name = "device",
                     .type = OPTION_WORD,
                     .group = GROUP_MODEL,

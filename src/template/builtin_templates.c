@@ -325,6 +325,50 @@ static const char bailing2[] =
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<role>ASSISTANT</role>' }}{%- endif -%}";
 
+/* Whether to think is the developer's to say, behind a system turn that is always there. */
+static const char apertus[] =
+    "{{ bos_token }}{{ '<|system_start|>' }}"
+    "{%- if messages and messages[0].role == 'system' -%}{{ messages[0].content }}"
+    "{%- else -%}"
+    "{{ 'You are Apertus, a helpful assistant created by the SwissAI initiative.\\n"
+    "Knowledge cutoff: 2024-04\\nCurrent date: ' + strftime_now('%Y-%m-%d') }}{%- endif -%}"
+    "{{ '<|system_end|><|developer_start|>Deliberation: ' + ('enabled' if enable_thinking "
+    "else 'disabled') + '\\nTool Capabilities: disabled<|developer_end|>' }}"
+    "{%- for m in messages -%}{%- set thoughts = m.reasoning_content -%}"
+    "{%- if m.role != 'system' -%}"
+    "{{ '<|' + m.role + '_start|>' + m.content + '<|' + m.role + '_end|>' }}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|assistant_start|>' }}{%- endif -%}";
+
+/* A reply without thought has an empty one before it, and so has every earlier reply. */
+static const char exaone4[] =
+    "{%- for m in messages -%}{%- set thoughts = m.reasoning_content -%}"
+    "{{ '[|' + m.role + '|]\\n' + ('<think>\\n\\n</think>\\n\\n' if m.role == 'assistant' "
+    "else '') + m.content + '[|endofturn|]\\n' }}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}"
+    "{{ '[|assistant|]\\n<think>\\n' + ('' if enable_thinking else '\\n</think>\\n\\n') }}"
+    "{%- endif -%}";
+
+/* A turn of the user right behind the system's has no beginning of its own. */
+static const char hunyuan_moe[] =
+    "{%- for m in messages -%}{%- set thoughts = m.reasoning_content -%}"
+    "{%- if m.role == 'system' -%}{{ '<|startoftext|>' + m.content + '<|extra_4|>' }}"
+    "{%- elif m.role == 'user' -%}"
+    "{{ ('' if loop.index0 == 1 and messages[0].role == 'system' else '<|startoftext|>') + "
+    "m.content + '<|extra_0|>' }}"
+    "{%- else -%}{{ m.content + '<|eos|>' }}{%- endif -%}"
+    "{%- endfor -%}";
+
+static const char dots1[] =
+    "{%- for m in messages -%}{%- set thoughts = m.reasoning_content -%}"
+    "{%- if m.role == 'system' -%}{{ '<|system|>' + m.content + '<|endofsystem|>' }}"
+    "{%- elif m.role == 'user' -%}"
+    "{{ '<|userprompt|>' + m.content + '<|endofuserprompt|>' }}"
+    "{%- else -%}{{ '<|response|>' + m.content + '<|endofresponse|>' }}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|response|>' }}{%- endif -%}";
+
 /* A vocabulary may hold the tokens of several: models distilled into another's, or that keep
  * those of their base. What is trained last is named first, and a set of tokens before what is
  * a part of it. "\u2581the" is in vocabularies of SentencePiece alone. */
@@ -350,11 +394,21 @@ static const struct builtin_template table[] = {
     {"glm4.5", "GLM-4.5's", {"[gMASK]", "<sop>", "<|assistant|>", "<think>"}, glm45},
     {"glm4", "GLM-4's", {"[gMASK]", "<sop>", "<|user|>", "<|assistant|>"}, glm4},
     {"seed-oss", "Seed-OSS's", {"<seed:bos>", "<seed:eos>"}, seed_oss},
+    {"exaone4", "EXAONE 4's", {"[|assistant|]", "[|endofturn|]", "<think>"}, exaone4},
     {"exaone3", "EXAONE's", {"[|assistant|]", "[|endofturn|]"}, exaone3},
     {"hunyuan-dense",
      "Hunyuan's",
      {"<\uff5chy_User\uff5c>", "<\uff5chy_Assistant\uff5c>"},
      hunyuan_dense},
+    {"hunyuan-moe",
+     "Hunyuan's",
+     {"<|startoftext|>", "<|extra_0|>", "<|extra_4|>", "<|eos|>"},
+     hunyuan_moe},
+    {"apertus",
+     "Apertus's",
+     {"<|system_start|>", "<|user_start|>", "<|assistant_start|>"},
+     apertus},
+    {"dots1", "dots.llm1's", {"<|userprompt|>", "<|endofuserprompt|>", "<|response|>"}, dots1},
     {"minimax-m2", "MiniMax's", {"]~!b[", "]~b]", "[e~["}, minimax_m2},
     {"nemotron-nano",
      "Nemotron Nano's",

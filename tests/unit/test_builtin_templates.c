@@ -128,6 +128,22 @@ static const struct {
      "<s>[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]U[/INST]A</s>[INST] V[/INST]", ""},
     {"mistral-v3", "<s>[INST] U[/INST] A</s>[INST] S\n\n V[/INST]", ""},
     {"mistral-v3-tekken", "<s>[INST]U[/INST]A</s>[INST]S\n\n V[/INST]", ""},
+    {"apertus",
+     "<s><|system_start|>S<|system_end|><|developer_start|>Deliberation: disabled\n"
+     "Tool Capabilities: disabled<|developer_end|><|user_start|>U<|user_end|>"
+     "<|assistant_start|>A<|assistant_end|><|user_start|> V<|user_end|>",
+     "<|assistant_start|>"},
+    {"exaone4",
+     "[|system|]\nS[|endofturn|]\n[|user|]\nU[|endofturn|]\n"
+     "[|assistant|]\n<think>\n\n</think>\n\nA[|endofturn|]\n[|user|]\n V[|endofturn|]\n",
+     "[|assistant|]\n<think>\n\n</think>\n\n"},
+    {"hunyuan-moe",
+     "<|startoftext|>S<|extra_4|>U<|extra_0|>A<|eos|><|startoftext|> V<|extra_0|>", ""},
+    {"dots1",
+     "<|system|>S<|endofsystem|><|userprompt|>U<|endofuserprompt|><|response|>A<|endofresponse|"
+     ">"
+     "<|userprompt|> V<|endofuserprompt|>",
+     "<|response|>"},
     {"rwkv-world", "<s>System: S\n\nUser: U\n\nAssistant: A\n\nUser: V\n\n", "Assistant:"},
     {"raw", "SUA V", ""},
 };
@@ -165,6 +181,17 @@ static void test_switches(void **unused)
                     "[gMASK]<sop><|user|>\nU/nothink<|assistant|>\n<think></think>");
 }
 
+/* A turn right behind the system message, and one behind none. */
+static void test_hunyuan(void **unused)
+{
+    (void)unused;
+    check_rendering(template_builtin("hunyuan-moe"),
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"U\"},"
+                    "{\"role\":\"assistant\",\"content\":\"A\"},"
+                    "{\"role\":\"user\",\"content\":\"V\"}]}",
+                    "<|startoftext|>U<|extra_0|>A<|eos|><|startoftext|>V<|extra_0|>");
+}
+
 static void test_find(void **unused)
 {
     (void)unused;
@@ -183,6 +210,7 @@ static const struct {
     const char *kit, *name, *own;
     bool needs_system, needs_question;
 } makers[] = {
+    {"Apertus-8B-Instruct", "apertus", NULL, false, true},
     {"ByteDance-Seed-OSS", "seed-oss", NULL, false, false},
     {"GLM-4.6", "glm4.5", NULL, false, true},
     {"LFM2-8B-A1B", "chatml", "<|startoftext|>", false, false},
@@ -324,7 +352,8 @@ static void test_told(void **unused)
         assert_int_equal(n > 0, t->whose != NULL);
         if (n > 0) expect_told(t->tokens, n, t->name);
         /* One that lacks a token is of something else. */
-        if (n > 0 && !(t->name[0] == 'm' && t->name[1] == 'i') && strcmp(t->name, "phi3") != 0)
+        if (n > 0 && !(t->name[0] == 'm' && t->name[1] == 'i') &&
+            strcmp(t->name, "phi3") != 0 && strcmp(t->name, "exaone4") != 0)
             expect_told(t->tokens, n - 1, NULL);
     }
     expect_told(NULL, 0, NULL);
@@ -375,10 +404,10 @@ static void test_words(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made),  cmocka_unit_test(test_switches),
-        cmocka_unit_test(test_find),  cmocka_unit_test(test_makers),
-        cmocka_unit_test(test_told),  cmocka_unit_test(test_why),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_made),    cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_hunyuan), cmocka_unit_test(test_find),
+        cmocka_unit_test(test_makers),  cmocka_unit_test(test_told),
+        cmocka_unit_test(test_why),     cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests_name("builtin_templates", tests, NULL, NULL);
 }
