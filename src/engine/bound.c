@@ -161,6 +161,45 @@ static void sort_vocabulary(struct bound *b)
     b->with_opens = mem_zalloc(n_bits_words(b), sizeof *b->with_opens);
 }
 
+/* The states of the reply in a new matcher, when the old one is full: states pile up over all
+ * replies to a grammar, and the walks make many that no reply comes to. */
+static void make_room(struct bound *b)
+{
+    struct found *f = b->found;
+    struct matcher *old = f->matcher;
+    const size_t n = matcher_n_states(old);
+    matcher_state *brought = mem_alloc(n * sizeof *brought); /* by the old state */
+    bool *is_brought = mem_zalloc(n, sizeof *is_brought);
+    f->matcher = matcher_new(matcher_grammar(old));
+    for (size_t i = 0; i <= b->n_before; i++) {
+        struct stand *stand = i < b->n_before ? &b->before[i] : &b->now;
+        const matcher_state s = stand->state;
+        if (s == MATCHER_DEAD) continue;
+        if (!is_brought[s]) brought[s] = matcher_bring(f->matcher, old, s);
+        is_brought[s] = true;
+        stand->state = brought[s];
+    }
+    for (size_t i = 0; i < N_ALLOWED; i++)
+        f->allowed[i].state = MATCHER_DEAD;
+    free(brought);
+    free(is_brought);
+    matcher_free(old);
+}
+
+/* The answer goes on with bytes[0..n). */
+static void go_on(struct bound *b, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n && b->now.state != MATCHER_DEAD; i++) {
+        const uint8_t byte = (uint8_t)bytes[i];
+        matcher_state next = matcher_step(b->found->matcher, b->now.state, byte);
+        if (next == MATCHER_DEAD && matcher_is_full(b->found->matcher)) {
+            make_room(b);
+            next = matcher_step(b->found->matcher, b->now.state, byte);
+        }
+        b->now.state = next;
+    }
+}
+
 static void set_bit(uint32_t *bits, int32_t id)
 {
     bits[id / 32] |= UINT32_C(1) << id % 32;
@@ -222,8 +261,8 @@ bool bound_begin(struct bound *b, const struct grammar *g, const char *said, siz
     if (!b->words) sort_vocabulary(b);
     b->found = find_grammar(b, g);
     b->found->used = ++b->asked;
-    b->now =
-        (struct stand){matcher_steps(b->found->matcher, MATCHER_START, said, n), true, false};
+    b->now = (struct stand){MATCHER_START, true, false};
+    go_on(b, said, n);
     if (b->now.state != MATCHER_DEAD) return true;
     b->is_bound = false;
     return err_set(err, ERR_USER,
@@ -267,7 +306,7 @@ void bound_accept(struct bound *b, int32_t id)
         b->now.at_ease = true;
     } else {
         const struct piece p = tokenizer_piece(b->tok, id);
-        b->now.state = matcher_steps(b->found->matcher, b->now.state, p.data, p.len);
+        go_on(b, p.data, p.len);
     }
     b->now.opens = false;
 }
@@ -279,10 +318,11 @@ void bound_take_back(struct bound *b)
     b->now = b->before[--b->n_before];
 }
 
-/* The tokens that may follow a state, of those kept the one that was asked for longest ago
- * makes room. */
-static const uint32_t *allowed_in(struct bound *b, matcher_state state)
+/* The tokens that may follow here; of the states whose are kept the one that was asked for
+ * longest ago makes room. */
+static const uint32_t *allowed_now(struct bound *b)
 {
+    const matcher_state state = b->now.state;
     struct allowed *oldest = &b->found->allowed[0];
     for (size_t i = 0; i < N_ALLOWED; i++) {
         struct allowed *a = &b->found->allowed[i];
@@ -293,16 +333,20 @@ static const uint32_t *allowed_in(struct bound *b, matcher_state state)
         if (a->used < oldest->used) oldest = a;
     }
     if (!oldest->bits) oldest->bits = mem_zalloc(n_bits_words(b), sizeof *oldest->bits);
-    oldest->state = state;
     oldest->used = ++b->asked;
     find_allowed(b, state, oldest->bits);
+    if (matcher_is_full(b->found->matcher)) {
+        make_room(b);
+        find_allowed(b, b->now.state, oldest->bits);
+    }
+    oldest->state = b->now.state;
     return oldest->bits;
 }
 
 const uint32_t *bound_allowed(struct bound *b)
 {
     if (!b->is_bound || b->now.at_ease) return NULL;
-    const uint32_t *bits = allowed_in(b, b->now.state);
+    const uint32_t *bits = allowed_now(b);
     if (!b->now.opens) return bits;
     memcpy(b->with_opens, bits, n_bits_words(b) * sizeof *bits);
     for (size_t i = 0; i < b->n_opens; i++)

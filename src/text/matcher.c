@@ -54,6 +54,7 @@ struct matcher {
     size_t n_todo, cap_todo;
     struct table seen; /* of todo: each spot once */
     bool may_end;
+    bool is_full;
 };
 
 /* ---- tables ---- */
@@ -217,8 +218,11 @@ static matcher_state end_set(struct matcher *m)
              memcmp(m->spots + s->spots, m->work, m->n_work * sizeof *m->work) == 0))
             return (matcher_state)(t->slots[at] - 1);
     }
-    if (m->n_states >= MATCHER_MAX_STATES || m->n_spots + m->n_work > MATCHER_MAX_SPOTS)
+    if (m->n_states >= MATCHER_MAX_STATES || m->n_spots + m->n_work > MATCHER_MAX_SPOTS ||
+        m->n_frames > MATCHER_MAX_SPOTS) {
+        m->is_full = true;
         return MATCHER_DEAD;
+    }
     const size_t first = m->n_spots;
     for (size_t i = 0; i < m->n_work; i++) {
         MEM_GROW(m->spots, m->n_spots, m->cap_spots);
@@ -294,6 +298,8 @@ matcher_state matcher_step(struct matcher *m, matcher_state s, uint8_t byte)
         m->states[s].next = next;
     }
     if (m->states[s].next[class] == NOT_KNOWN) {
+        /* Each set would be made again and again only to be thrown away. */
+        if (m->is_full) return MATCHER_DEAD;
         const matcher_state to = find_next(m, s, byte);
         m->states[s].next[class] = to;
     }
@@ -315,6 +321,37 @@ bool matcher_may_end(const struct matcher *m, matcher_state s)
 bool matcher_may_go_on(const struct matcher *m, matcher_state s)
 {
     return s != MATCHER_DEAD && m->states[s].n_spots > 0;
+}
+
+bool matcher_is_full(const struct matcher *m)
+{
+    return m->is_full;
+}
+
+/* The list of another matcher, place by place from its end. */
+static uint32_t bring_frames(struct matcher *to, const struct matcher *from, uint32_t frames)
+{
+    grammar_place backs[MATCHER_MAX_DEPTH];
+    size_t n = 0;
+    for (; frames != 0; frames = from->frames[frames].before)
+        backs[n++] = from->frames[frames].back;
+    while (n > 0)
+        frames = push_frame(to, backs[--n], frames);
+    return frames;
+}
+
+matcher_state matcher_bring(struct matcher *to, const struct matcher *from, matcher_state s)
+{
+    assert(to != from && to->grammar == from->grammar);
+    if (s == MATCHER_DEAD) return s;
+    const struct state *state = &from->states[s];
+    begin_set(to);
+    for (size_t i = 0; i < state->n_spots; i++) {
+        const struct spot p = from->spots[state->spots + i];
+        keep(to, (struct spot){p.at, bring_frames(to, from, p.frames)});
+    }
+    to->may_end = state->may_end;
+    return end_set(to);
 }
 
 size_t matcher_n_states(const struct matcher *m)

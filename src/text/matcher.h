@@ -18,9 +18,9 @@ struct grammar;
 struct matcher;
 
 enum { MATCHER_MAX_DEPTH = 128 };
-/* A text of this many states is longer than any reply; memory is bounded by it, and by the
- * places of a state and of all of them. A state that would have more has some of its texts
- * only, all of which the grammar has. */
+/* Memory is bounded by how many states there are, by the places of a state, and by those of all
+ * of them, of which there are as many lists to come back to. A state that would have more
+ * places has some of its texts only, all of which the grammar has. */
 enum { MATCHER_MAX_STATES = 1 << 18, MATCHER_MAX_SET = 1 << 16, MATCHER_MAX_SPOTS = 1 << 24 };
 
 typedef int32_t matcher_state;
@@ -40,6 +40,11 @@ matcher_state matcher_steps(struct matcher *m, matcher_state s, const char *byte
 bool matcher_may_end(const struct matcher *m, matcher_state s);
 /* Whether some byte may follow. */
 bool matcher_may_go_on(const struct matcher *m, matcher_state s);
+/* Whether a state was left out because there are too many already: none is found any more, and
+ * what is not known yet is dead. Whoever wants to go on brings what is needed to a new one. */
+bool matcher_is_full(const struct matcher *m);
+/* The same state in another matcher of the same grammar; MATCHER_DEAD: that one is full. */
+matcher_state matcher_bring(struct matcher *to, const struct matcher *from, matcher_state s);
 size_t matcher_n_states(const struct matcher *m);
 
 #endif

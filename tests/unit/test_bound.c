@@ -195,6 +195,62 @@ static void test_turns(void **state)
     tokenizer_close(tok);
 }
 
+/* The next letter of a text of a and b, and all that may follow behind the n there are. */
+static char letter(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 63 ? 'a' : 'b';
+}
+
+enum { ROOM_BEHIND = 20 };
+
+static void check_letters(struct bound *b, const char *text, size_t n)
+{
+    const uint32_t *bits = bound_allowed(b);
+    const bool may_end = text[n - ROOM_BEHIND - 1] == 'a';
+    for (int32_t id = 0; id < 256; id++)
+        assert_int_equal(has(bits, id), id == 'a' || id == 'b' || (id == '"' && may_end));
+}
+
+/* A text of which each letter makes a state: there are more of them in replies that follow each
+ * other, and at last in one, than a matcher has room for. */
+static void test_room(void **state)
+{
+    (void)state;
+    enum { REPLY = 1 << 15, LONG = MATCHER_MAX_STATES - 100, MORE = 300 };
+    struct err err = {0};
+    struct tokenizer *tok = thinker();
+    struct grammar *g = grammar_of("{\"type\":\"string\",\"pattern\":\"^[ab]*a[ab]{20}$\"}");
+    struct bound *b = bound_new(tok, tokenizer_n_vocab(tok));
+    char *text = calloc(LONG + MORE + 1, 1);
+    uint64_t seed = 1;
+    for (size_t k = 0; k < 2 * MATCHER_MAX_STATES / REPLY; k++) {
+        text[0] = '"';
+        for (size_t i = 1; i < REPLY; i++)
+            text[i] = letter(&seed);
+        assert_true(bound_begin(b, g, text, REPLY, &err));
+        bound_answer(b, NULL, 0);
+        check_letters(b, text, REPLY);
+    }
+    for (size_t i = 1; i < LONG + MORE; i++)
+        text[i] = letter(&seed);
+    assert_true(bound_begin(b, g, text, LONG, &err));
+    bound_answer(b, NULL, 0);
+    for (size_t i = LONG; i < LONG + MORE; i++) {
+        check_letters(b, text, i);
+        bound_accept(b, text[i]);
+    }
+    for (size_t i = LONG + MORE; i > LONG; i--) { /* those before the new room, too */
+        check_letters(b, text, i);
+        bound_take_back(b);
+    }
+    check_letters(b, text, LONG);
+    free(text);
+    bound_free(b);
+    grammar_release(g);
+    tokenizer_close(tok);
+}
+
 /* The sampler draws none but those, however likely the others are. */
 static void test_draws(void **state)
 {
@@ -245,9 +301,8 @@ static void test_draws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_thoughts),
-        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_words), cmocka_unit_test(test_thoughts),
+        cmocka_unit_test(test_turns), cmocka_unit_test(test_room),
         cmocka_unit_test(test_draws),
     };
     return cmocka_run_group_tests_name("bound", tests, NULL, NULL);
