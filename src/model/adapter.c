@@ -1,6 +1,7 @@
 /* What an adapter's file says of itself, and whether it belongs to the model. */
 #include "model/adapter.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,8 +111,13 @@ static bool read_scale(const struct gguf *adapter, float strength, struct adapte
         return err_set(err, ERR_FORMAT, "%s: adapter.lora.alpha: expected a number",
                        gguf_path(adapter));
     out->by_rank = alpha != 0;
-    out->scale = out->by_rank ? strength * (float)alpha : strength;
-    return true;
+    out->scale = strength;
+    if (out->by_rank) out->scale *= fabs(alpha) <= FLT_MAX ? (float)alpha : INFINITY;
+    /* What counts for nothing in F32 would leave the adapter out without a word. */
+    if (isfinite(out->scale) && (out->scale != 0) == (strength != 0)) return true;
+    return err_set(err, ERR_FORMAT,
+                   "%s: adapter.lora.alpha: %g, of which %g counts, is beyond F32",
+                   gguf_path(adapter), alpha, (double)strength);
 }
 
 struct gguf *adapter_open(const char *model, const char *path, float strength,

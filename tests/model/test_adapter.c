@@ -58,6 +58,13 @@ static void bare_f32(struct file *f, const char *name, float v)
     f->n_keys++;
 }
 
+static void bare_f64(struct file *f, const char *name, double v)
+{
+    gb_kv(&f->keys, name, GGUF_F64);
+    buf_append(&f->keys, &v, sizeof v);
+    f->n_keys++;
+}
+
 /* An adapter's keys, for a model of that family; alpha 0: none is said. */
 static void adapter_init(struct file *f, const struct form *form, float alpha)
 {
@@ -269,6 +276,15 @@ static void test_refused(void **state)
     add_pair(&f, q, 4);
     refused(path, &f, ": adapter.lora.alpha: expected a number");
     file_free(&f);
+    for (int i = 0; i < 2; i++) { /* too much, and too little to be seen */
+        adapter_init(&f, &mixed, 0);
+        bare_f64(&f, "adapter.lora.alpha", i == 0 ? 1e39 : 1e-60);
+        add_pair(&f, q, 4);
+        refused(path, &f,
+                i == 0 ? ": adapter.lora.alpha: 1e+39, of which 1 counts, is beyond F32"
+                       : ": adapter.lora.alpha: 1e-60, of which 1 counts, is beyond F32");
+        file_free(&f);
+    }
     adapter_init(&f, &mixed, 1);
     add_pair(&f, tensor_named(&model, "blk.0.ffn_gate_inp.weight"), 4);
     add_pair(&f, &(struct values){.name = "blk.0.attn_norm.weight", .n_in = EMBD, .n_out = 1},
