@@ -54,7 +54,7 @@ static const struct option_row table[N_OPTIONS] = {
                   "hunyuan-dense|hunyuan-moe|kimi-k2|llama2|llama3|llama4|minicpm|"
                   "minimax-m2|mistral-v3|mistral-v3-tekken|mistral-v7|"
                   "mistral-v7-tekken|nemotron-nano|phi3|phi4|phi4-mini|"
-                  "rwkv-world|seed-oss|vicuna|zephyr",
+                  "qwen3|rwkv-world|seed-oss|vicuna|zephyr",
          .help = "a template instead of the model's; raw, gemma, ..."},
     [OPT_DEVICE] = {.name = "device",
                     .type = OPTION_WORD,

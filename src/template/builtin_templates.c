@@ -13,6 +13,15 @@ static const char chatml[] =
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
 
+/* The same of a model that thinks unless an empty thought is put before its reply. */
+static const char qwen3[] =
+    "{%- for m in messages -%}{%- set thoughts = m.reasoning_content -%}"
+    "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}"
+    "{%- if enable_thinking is defined and not enable_thinking -%}"
+    "{{ '<think>\\n\\n</think>\\n\\n' }}{%- endif -%}{%- endif -%}";
+
 static const char raw[] = "{%- for message in messages -%}{{- message.content -}}"
                           "{%- endfor -%}";
 
@@ -384,6 +393,7 @@ static const struct builtin_template table[] = {
     {"llama4", "Llama 4's", {"<|header_start|>", "<|header_end|>", "<|eot|>"}, llama4},
     {"kimi-k2", "Kimi's", {"<|im_user|>", "<|im_assistant|>", "<|im_middle|>"}, kimi_k2},
     {"phi4", "Phi-4's", {"<|im_start|>", "<|im_sep|>", "<|im_end|>"}, phi4},
+    {"qwen3", "Qwen 3's", {"<|im_start|>", "<|im_end|>", "<think>"}, qwen3},
     {"chatml", "ChatML's", {"<|im_start|>", "<|im_end|>"}, chatml},
     {"llama3", "Llama 3's", {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}, llama3},
     {"command-r",

@@ -47,6 +47,23 @@ check "  which is said, and what else there is" says \
     'plain.gguf has no chat template, nor the tokens of one that is built in; using ChatML (--template raw gives'
 check "  as a warning of a talk" eval 'ask plain -p Hi && says "warning: the model has no chat template, nor the tokens"'
 
+# Vocabularies of real models, with no template or without theirs.
+vocabularies=../shared/conformance/tokenizers
+real() # NAME TEMPLATE
+{
+    local file=$vocabularies/ggml-vocab-$1.gguf.gz
+    if [ -f "$file" ]; then
+        gzip -dc "$file" | LC_ALL=C sed 's/tokenizer\.chat_template/tokenizer.chat_templatX/' >"$dir/real.gguf"
+        check "the vocabulary of $1 tells $2" eval 'of real && says "so --template '"$2"' is used"'
+    else
+        skip "the vocabulary of $1" "no $vocabularies"
+    fi
+}
+real llama-bpe llama3
+real phi-3 phi3
+real qwen2 chatml
+real deepseek-llm deepseek2
+
 check "a template by its name" go 0 inspect prompt --template llama3 --context "$dir/c.json"
 check "  is that one" prints '<|start_header_id|>system<|end_header_id|>'
 check "llama.cpp's name of the option" ask gemma -q --chat-template gemma -p Hi

@@ -28,6 +28,10 @@ static const struct {
      "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
      "<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\n V<|im_end|>\n",
      "<|im_start|>assistant\n"},
+    {"qwen3",
+     "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n"
+     "<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\n V<|im_end|>\n",
+     "<|im_start|>assistant\n"},
     {"gpt-oss",
      "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
      "Knowledge cutoff: 2024-06\nCurrent date: 2025-07-04\n\nReasoning: medium\n\n"
@@ -215,7 +219,7 @@ static const struct {
     {"GLM-4.6", "glm4.5", NULL, false, true},
     {"LFM2-8B-A1B", "chatml", "<|startoftext|>", false, false},
     {"Qwen-Qwen2.5-7B-Instruct", "chatml", NULL, true, false},
-    {"Qwen-Qwen3-0.6B", "chatml", "<think>\n\n</think>\n\n", false, true},
+    {"Qwen-Qwen3-0.6B", "qwen3", NULL, false, true},
     {"openbmb-MiniCPM5-1B", "chatml", "<s>", false, true},
     {"Mistral-Small-3.2-24B-Instruct-2506", "mistral-v7-tekken", NULL, true, false},
     {"mistralai-Ministral-3-14B-Reasoning-2512", "mistral-v7-tekken", NULL, true, false},
@@ -317,7 +321,7 @@ static void test_makers(void **unused)
 
 /* ---- which one a vocabulary tells ---- */
 
-static void expect_told(const char *const *tokens, size_t n, const char *name)
+static const struct builtin_template *told(const char *const *tokens, size_t n)
 {
     struct extra_token extra[16];
     assert_true(n <= 16);
@@ -329,10 +333,16 @@ static void expect_told(const char *const *tokens, size_t n, const char *name)
     struct tokenizer *tok = vocab_make(&v, &err);
     if (!tok) fail_msg("%s", err.msg);
     const struct builtin_template *t = turn_template(tok);
+    tokenizer_close(tok);
+    return t;
+}
+
+static void expect_told(const char *const *tokens, size_t n, const char *name)
+{
+    const struct builtin_template *t = told(tokens, n);
     if ((t != NULL) != (name != NULL) || (t && strcmp(t->name, name) != 0))
         fail_msg("'%s'…: told %s, not %s", n ? tokens[0] : "", t ? t->name : "none",
                  name ? name : "none");
-    tokenizer_close(tok);
 }
 
 #define TOLD(name, ...)                                            \
@@ -351,10 +361,13 @@ static void test_told(void **unused)
             n++;
         assert_int_equal(n > 0, t->whose != NULL);
         if (n > 0) expect_told(t->tokens, n, t->name);
-        /* One that lacks a token is of something else. */
-        if (n > 0 && !(t->name[0] == 'm' && t->name[1] == 'i') &&
-            strcmp(t->name, "phi3") != 0 && strcmp(t->name, "exaone4") != 0)
-            expect_told(t->tokens, n - 1, NULL);
+        /* Each of its tokens counts. */
+        for (size_t k = 0; k < n; k++) {
+            const char *fewer[BUILTIN_MAX_TOKENS] = {NULL};
+            for (size_t j = 0, m = 0; j < n; j++)
+                if (j != k) fewer[m++] = t->tokens[j];
+            if (told(fewer, n - 1) == t) fail_msg("%s without %s", t->name, t->tokens[k]);
+        }
     }
     expect_told(NULL, 0, NULL);
     TOLD(NULL, "<s>", "</s>", "<|endoftext|>");
