@@ -183,6 +183,41 @@ static void test_switches(void **unused)
                     "{\"messages\":[{\"role\":\"user\",\"content\":\"U\"}],"
                     "\"enable_thinking\":false,\"add_generation_prompt\":true}",
                     "[gMASK]<sop><|user|>\nU/nothink<|assistant|>\n<think></think>");
+    check_rendering(template_builtin("qwen3"),
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"U\"}],"
+                    "\"enable_thinking\":false,\"add_generation_prompt\":true}",
+                    "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n<think>\n\n"
+                    "</think>\n\n");
+    check_rendering(template_builtin("exaone4"),
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"U\"}],"
+                    "\"enable_thinking\":true,\"add_generation_prompt\":true}",
+                    "[|user|]\nU[|endofturn|]\n[|assistant|]\n<think>\n");
+    check_rendering(template_builtin("apertus"),
+                    "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"}],"
+                    "\"enable_thinking\":true}",
+                    "<|system_start|>S<|system_end|><|developer_start|>Deliberation: enabled\n"
+                    "Tool Capabilities: disabled<|developer_end|>");
+}
+
+/* What stands before the user's turn where there is no system message. */
+static void test_no_system(void **unused)
+{
+    (void)unused;
+    static const char *const rows[][2] = {
+        {"kimi-k2", "<|im_system|>system<|im_middle|>You are a helpful assistant<|im_end|>"
+                    "<|im_user|>user<|im_middle|>U<|im_end|>"},
+        {"minimax-m2", "]~!b[]~b]system\nYou are a helpful assistant.[e~[\n]~b]user\nU[e~[\n"},
+        {"nemotron-nano", "<SPECIAL_10>System\n\n\n<SPECIAL_11>User\nU\n"},
+        {"exaone3", "[|system|][|endofturn|]\n[|user|]U\n"},
+        {"bailing2", "<role>SYSTEM</role>detailed thinking off<|role_end|>"
+                     "<role>HUMAN</role>U<|role_end|>"},
+        {"gemma", "<start_of_turn>user\nU<end_of_turn>\n"},
+        {"gemma4", "<|turn>user\nU<turn|>\n"},
+        {"llama2", "[INST] U [/INST]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_rendering(template_builtin(rows[i][0]),
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"U\"}]}", rows[i][1]);
 }
 
 /* A turn right behind the system message, and one behind none. */
@@ -417,10 +452,11 @@ static void test_words(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made),    cmocka_unit_test(test_switches),
-        cmocka_unit_test(test_hunyuan), cmocka_unit_test(test_find),
-        cmocka_unit_test(test_makers),  cmocka_unit_test(test_told),
-        cmocka_unit_test(test_why),     cmocka_unit_test(test_words),
+        cmocka_unit_test(test_made),      cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_no_system), cmocka_unit_test(test_hunyuan),
+        cmocka_unit_test(test_find),      cmocka_unit_test(test_makers),
+        cmocka_unit_test(test_told),      cmocka_unit_test(test_why),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests_name("builtin_templates", tests, NULL, NULL);
 }
