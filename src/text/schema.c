@@ -13,6 +13,9 @@
 
 /* The most that is counted out place by place. */
 enum { MAX_COUNT = EXPR_MAX_COUNT };
+/* Schemas in schemas, through references, too: those may lead into what is around them at many
+ * places, so that what is as deep as JSON may be would be that many times over. */
+enum { MAX_DEPTH = 1000 };
 
 struct made {
     const json_t *schema;
@@ -26,6 +29,7 @@ struct build {
     struct made *made; /* the schemas that are rules */
     size_t n_made, cap_made;
     struct buf path; /* where in the schema, as a JSON pointer */
+    int depth;       /* schemas that are being looked at, one in another */
     struct err *err;
 };
 
@@ -563,10 +567,8 @@ static grammar_place typed(struct build *b, const json_t *schema, unsigned found
     return at;
 }
 
-/* A value that the schema allows, before next. */
-static grammar_place value(struct build *b, const json_t *schema, grammar_place next)
+static grammar_place of_schema(struct build *b, const json_t *schema, grammar_place next)
 {
-    if (failed(b)) return next;
     if (json_is_true(schema)) return grammar_call(b->g, b->rules.value, next);
     if (json_is_false(schema)) fail(b, "false allows nothing");
     if (!json_is_object(schema)) fail(b, "expected a schema");
@@ -584,6 +586,17 @@ static grammar_place value(struct build *b, const json_t *schema, grammar_place 
     if (found & ~(fixed | 1u << WORD_TYPE) || (found & fixed) == fixed)
         fail(b, "const or enum and other words than type cannot be kept to");
     return failed(b) ? next : literals(b, schema, next);
+}
+
+/* A value that the schema allows, before next. */
+static grammar_place value(struct build *b, const json_t *schema, grammar_place next)
+{
+    if (b->depth == MAX_DEPTH) fail(b, "schemas in schemas beyond %d", MAX_DEPTH);
+    if (failed(b)) return next;
+    b->depth++;
+    const grammar_place at = of_schema(b, schema, next);
+    b->depth--;
+    return at;
 }
 
 /* The rule that is this schema, made where it was not yet: it may call itself. */

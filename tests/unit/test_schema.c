@@ -272,6 +272,12 @@ static void write_chain(struct buf *out, size_t n, bool in_array)
     buf_printf(out, "\"%zu\":{\"type\":\"integer\"}}}", n);
 }
 
+static void put_times(struct buf *b, const char *text, size_t n)
+{
+    while (n-- > 0)
+        buf_puts(b, text);
+}
+
 /* What ends with what it refers to is no deeper than it; more than anybody needs is refused. */
 static void test_chains(void **state)
 {
@@ -284,7 +290,10 @@ static void test_chains(void **state)
         assert_true(is_text(m, "[200]") == in_array);
         matcher_free(m);
     }
-    write_chain(&schema, GRAMMAR_MAX_RULES, false);
+    buf_clear(&schema); /* as many rules beside each other */
+    buf_puts(&schema, "{\"anyOf\":[");
+    put_times(&schema, "{\"items\":{}},", GRAMMAR_MAX_RULES);
+    buf_puts(&schema, "{}]}");
     struct err err = {0};
     assert_null(schema_grammar(schema.data, schema.len, &err));
     assert_non_null(strstr(err.msg, "the schema is too large"));
@@ -340,6 +349,29 @@ static void test_depth(void **state)
     matcher_free(m);
 }
 
+/* References that lead into what is around them, each a level further in: all of it is looked
+ * at once more for each, one in another. */
+static void test_nested_references(void **state)
+{
+    (void)state;
+    enum { DEPTH = 900, N_REFERENCES = 120 };
+    struct err err = {0};
+    struct buf schema = {0};
+    buf_puts(&schema, "{\"$ref\":\"#/$defs/D\",\"$defs\":{\"D\":");
+    put_times(&schema, "{\"anyOf\":[", DEPTH);
+    for (size_t i = 1; i < N_REFERENCES; i++) {
+        buf_puts(&schema, "{\"$ref\":\"#/$defs/D");
+        put_times(&schema, "/anyOf/0", i);
+        buf_puts(&schema, "\"},");
+    }
+    buf_puts(&schema, "{}");
+    put_times(&schema, "]}", DEPTH);
+    buf_puts(&schema, "}}");
+    assert_null(schema_grammar(schema.data, schema.len, &err));
+    assert_non_null(strstr(err.msg, "schemas in schemas beyond 1000"));
+    buf_free(&schema);
+}
+
 /* The same bytes come to the same state by whatever way, so states are few. */
 static void test_states(void **state)
 {
@@ -359,10 +391,15 @@ static void test_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_any),    cmocka_unit_test(test_all_texts_are_json),
-        cmocka_unit_test(test_depth),  cmocka_unit_test(test_states),
-        cmocka_unit_test(test_chains), cmocka_unit_test(test_ends_of_rules),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_any),
+        cmocka_unit_test(test_all_texts_are_json),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_nested_references),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_ends_of_rules),
     };
     return cmocka_run_group_tests_name("schema", tests, NULL, NULL);
 }
