@@ -46,7 +46,7 @@ struct made_vocab {
     uint32_t eos;        /* 0: none named */
     uint8_t lacks;       /* the byte without a token; 0: none */
     bool plain_bytes;    /* tokens of bytes are called plain text */
-    const char *const *merges; /* "LEFT RIGHT" each; none with scores */
+    const char *const *merges; /* "LEFT RIGHT" each; beside scores NULL: none */
     uint32_t n_merges;
     const int32_t *suppressed;
     uint32_t n_suppressed; /* 0: the file has no such key */
@@ -76,7 +76,8 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
     bool scored = strcmp(m->model, "llama") == 0 || strcmp(m->model, "plamo2") == 0;
     uint32_t n = 256 + m->n_extra;
     uint64_t n_kv = 4 + (m->pre != NULL) + (m->arch != NULL) + (m->name != NULL) +
-                    (m->template != NULL) + (m->eos != 0) + (m->n_suppressed > 0);
+                    (m->template != NULL) + (m->eos != 0) + (m->n_suppressed > 0) +
+                    (scored && m->merges);
     struct buf b = {0};
     gb_header(&b, 3, 0, n_kv);
     gb_kv_str(&b, "tokenizer.ggml.model", m->model);
@@ -93,7 +94,8 @@ static inline struct tokenizer *vocab_make(const struct made_vocab *m, struct er
         gb_kv_array(&b, "tokenizer.ggml.scores", GGUF_F32, n);
         gb_zeros(&b, m->scores ? 256 * 4 : (size_t)n * 4);
         if (m->scores) buf_append(&b, m->scores, m->n_extra * sizeof *m->scores);
-    } else {
+    }
+    if (!scored || m->merges) {
         gb_kv_array(&b, "tokenizer.ggml.merges", GGUF_STRING, m->n_merges);
         for (uint32_t i = 0; i < m->n_merges; i++)
             gb_str(&b, m->merges[i]);

@@ -1,6 +1,16 @@
 /* gpt-oss: attention sinks, a window in every other layer, experts with biases. */
+#include "gguf/gguf.h"
 #include "model/blocks.h"
 #include "model/families.h"
+
+/* As Ollama's converter writes it, which says nothing of YaRN and names the norm as others do
+ * (other_names.h has the rest). */
+static bool read_gptoss(struct hparams *hp, struct err *err)
+{
+    if (!gguf_find(hp->g, "gptoss.rope.scaling.type")) hp->scaling = SCALING_YARN;
+    hp->glu = GLU_CLAMPED;
+    return hparams_need_experts(hp, err) && hparams_windows(hp, 2, err);
+}
 
 static bool read_gpt_oss(struct hparams *hp, struct err *err)
 {
@@ -16,5 +26,6 @@ static void layer_gpt_oss(struct builder *b, uint32_t layer, struct ref x)
 
 const struct family families_gpt_oss[] = {
     {"gpt-oss", read_gpt_oss, layer_gpt_oss},
+    {"gptoss", read_gptoss, layer_gpt_oss},
     {NULL, NULL, NULL},
 };

@@ -100,7 +100,9 @@ static bool read_lfm2(struct hparams *hp, struct err *err)
     if (!hparams_u32(hp, "shortconv.l_cache", 2, 64, true, &hp->ssm.n_taps, err)) return false;
     for (uint32_t i = 0; i < hp->n_layer; i++)
         hp->layers[i].recurrent = hp->layers[i].n_head_kv == 0;
-    hp->output_norm = "token_embd_norm.weight";
+    /* Files that Ollama made have it under the usual name. */
+    if (gguf_tensor_find(hp->g, "token_embd_norm.weight"))
+        hp->output_norm = "token_embd_norm.weight";
     return true;
 }
 

@@ -399,6 +399,7 @@ const struct family families_plain[] = {
     {"phi3", read_gate_in_up, layer_neox},
     {"qwen", read_qwen, layer_qwen2},
     {"qwen2", NULL, layer_qwen2},
+    {"qwen25vl", NULL, layer_qwen2}, /* Ollama's name for the same */
     {"qwen2vl", NULL, layer_qwen2},
     {"qwen3", NULL, layer_qwen3},
     {"qwen3vl", NULL, layer_qwen3},

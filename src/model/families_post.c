@@ -64,6 +64,24 @@ static void layer_gemma2(struct builder *b, uint32_t layer, struct ref x)
     sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, post_norms);
 }
 
+/* Files that Ollama made name neither the base nor that long contexts are stretched. */
+static void assume_gemma3(struct hparams *hp)
+{
+    static const char *const marks[] = {"gemma3.mm.tokens_per_image",
+                                        "gemma3.rope.global.freq_base",
+                                        "gemma3.rope.local.freq_base"};
+    bool is_ollama = !gguf_find(hp->g, "gemma3.attention.layer_norm_rms_epsilon");
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        is_ollama = is_ollama || gguf_find(hp->g, marks[i]);
+    hp->rope_base = 1e6;
+    if (!is_ollama || hp->n_ctx_train < 131072 ||
+        gguf_find(hp->g, "gemma3.rope.scaling.factor") ||
+        gguf_find(hp->g, "gemma3.rope.scaling.type"))
+        return;
+    hp->scaling = SCALING_LINEAR;
+    hp->scaling_factor = 8;
+}
+
 static bool read_gemma3(struct hparams *hp, struct err *err)
 {
     hp->glu = GLU_GELU;
@@ -73,6 +91,7 @@ static bool read_gemma3(struct hparams *hp, struct err *err)
         hp->attn_scale = (float)(1.0 / sqrt((double)hp->n_embd / hp->layers[0].n_head));
     bool windows = false;
     double local_base = 10000.0;
+    assume_gemma3(hp);
     if (!hparams_softcap(hp, err) || !hparams_has_windows(hp, &windows, err) ||
         /* As Ollama's converter names the two bases; the common names win. */
         !hparams_rope_base(hp, "rope.global.freq_base", &hp->rope_base, err) ||
@@ -327,6 +346,7 @@ const struct family families_post[] = {
     {"grok", read_grok, layer_grok},
     {"muse-glimmer", read_muse_glimmer, layer_muse_glimmer},
     {"olmo2", read_olmo2, layer_olmo2},
+    {"olmo3", read_olmo2, layer_olmo2}, /* as Ollama calls those with windows */
     {"plamo2", read_plamo2, layer_plamo2},
     {"plamo3", read_plamo3, layer_plamo3},
     {NULL, NULL, NULL},

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "gguf/gguf.h"
+#include "model/other_names.h"
 
 void weights_init(struct weights *ws, const struct gguf *g, struct backend *be, struct err *err)
 {
@@ -49,12 +50,12 @@ bool weights_fail(struct weights *ws, enum err_code code, const char *fmt, ...)
 
 bool weights_has(const struct weights *ws, const char *name)
 {
-    return gguf_tensor_find(ws->g, name) != NULL;
+    return tensor_named(ws->g, name) != NULL;
 }
 
 size_t weights_dim(const struct weights *ws, const char *name, unsigned i)
 {
-    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    const struct gguf_tensor *t = tensor_named(ws->g, name);
     assert(i < 4);
     return t ? t->ne[i] : 0;
 }
@@ -80,7 +81,7 @@ static const struct gguf_tensor *fetch(struct weights *ws, const char *name,
         n_dims--;
     char expected[96], found[96];
     shape_text(want, n_dims, expected);
-    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    const struct gguf_tensor *t = tensor_named(ws->g, name);
     if (!t) {
         weights_fail(ws, ERR_FORMAT, "tensor %s: expected %s, but it is missing", name,
                      expected);
@@ -324,7 +325,7 @@ bool weight_quantised(const struct weight *w)
 
 void weights_ignore(struct weights *ws, const char *name)
 {
-    const struct gguf_tensor *t = gguf_tensor_find(ws->g, name);
+    const struct gguf_tensor *t = tensor_named(ws->g, name);
     if (t) ws->used[tensor_index(ws, t)] = true;
 }
 

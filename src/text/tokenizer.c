@@ -100,6 +100,29 @@ static bool is_architecture(const struct gguf *g, const char *name)
            is_text(&(struct piece){arch.data, arch.len}, name);
 }
 
+static bool has_token_at(const struct gguf *g, size_t i, const char *text)
+{
+    const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
+    if (!tokens || !tokens->is_array || tokens->type != GGUF_STRING || i >= tokens->n)
+        return false;
+    const struct gguf_str s = gguf_item_str(tokens, i);
+    return is_text(&(struct piece){s.data, s.len}, text);
+}
+
+/* What cuts text for a model whose file does not say it: files that Ollama made call it
+ * default, and the first of Llama 3 are older than the key. NULL: nobody knows. */
+static const char *pre_of_model(const struct gguf *g)
+{
+    static const char *const known[][2] = {
+        {"mistral3", "tekken"}, {"gptoss", "gpt-4o"}, {"lfm2", "lfm2"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (is_architecture(g, known[i][0])) return known[i][1];
+    const bool is_llama3 = is_architecture(g, "llama") &&
+                           has_token_at(g, 128006, "<|start_header_id|>") &&
+                           has_token_at(g, 128009, "<|eot_id|>");
+    return is_llama3 ? "llama-bpe" : NULL;
+}
+
 /* What the file calls its pre-tokenizer, or what stands in for it. */
 static bool read_pre(struct tokenizer *t, const struct gguf *g, struct gguf_str *pre,
                      struct err *err)
@@ -111,10 +134,9 @@ static bool read_pre(struct tokenizer *t, const struct gguf *g, struct gguf_str 
         return err_set(err, ERR_FORMAT, "%s: %s must be a string", gguf_path(g), key);
     const bool is_plain =
         pre->len == 0 || is_text(&(struct piece){pre->data, pre->len}, "default");
-    const bool is_tekken =
-        is_plain && is_architecture(g, "mistral3"); /* as Ollama makes them */
-    if (is_tekken) *pre = (struct gguf_str){"tekken", 6};
-    t->pre_is_guess = !is_named && !is_tekken;
+    const char *known = is_plain ? pre_of_model(g) : NULL;
+    if (known) *pre = (struct gguf_str){known, strlen(known)};
+    t->pre_is_guess = !is_named && !known;
     return true;
 }
 
@@ -166,6 +188,10 @@ static bool open_model(struct tokenizer *t, const struct gguf *g, struct err *er
             err, ERR_FORMAT,
             "%s: unknown tokenizer \"%.*s\"; known are gpt2, gemma4, llama, plamo2, rwkv",
             gguf_path(g), (int)(name.len < 100 ? name.len : 100), name.data);
+    /* Ollama's converter called it so, and wrote the merges all the same. */
+    if (known[k].way == BY_SCORES && is_architecture(g, "gemma4") &&
+        gguf_find(g, "tokenizer.ggml.merges"))
+        k = GEMMA;
     t->model = known[k].name;
     t->way = known[k].way;
     const bool scores = t->way == BY_SCORES || t->way == BY_SUMS;

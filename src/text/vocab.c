@@ -253,7 +253,8 @@ static void find_plain_bytes(struct vocab *v)
 static bool read_types(struct vocab *v, const struct gguf *g, struct err *err)
 {
     const struct gguf_kv *kv;
-    if (!token_array(g, TYPES_KEY, v->n, false, false, &kv, err)) return false;
+    if (!token_array(g, TYPES_KEY, gguf_find(g, TOKENS_KEY)->n, false, false, &kv, err))
+        return false;
     memset(v->type, TOKEN_NORMAL, v->n);
     if (!kv) return true;
     if (!gguf_is_int(kv->type))
@@ -284,7 +285,8 @@ static int by_score(const void *a, const void *b)
 static bool read_scores(struct vocab *v, const struct gguf *g, bool needed, struct err *err)
 {
     const struct gguf_kv *kv;
-    if (!token_array(g, SCORES_KEY, v->n, false, needed, &kv, err)) return false;
+    if (!token_array(g, SCORES_KEY, gguf_find(g, TOKENS_KEY)->n, false, needed, &kv, err))
+        return false;
     if (!needed) return true;
     struct scored *list = mem_zalloc(v->n, sizeof *list);
     bool ok = true;
@@ -415,6 +417,18 @@ static bool find_bytes(struct vocab *v, const struct gguf *g, struct err *err)
     return true;
 }
 
+/* How many of the tokens count. Files of gemma3 that Ollama made have one for images behind
+ * those that the embedding has rows for. */
+static size_t n_tokens(const struct gguf *g, const struct gguf_kv *tokens)
+{
+    const struct gguf_tensor *rows = gguf_tensor_find(g, "token_embd.weight");
+    struct gguf_str arch;
+    const bool is_gemma3 = gguf_string(g, "general.architecture", &arch) && arch.len == 6 &&
+                           memcmp(arch.data, "gemma3", 6) == 0;
+    return is_gemma3 && rows && rows->ne[1] > 0 && rows->ne[1] < tokens->n ? rows->ne[1]
+                                                                           : tokens->n;
+}
+
 bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spelling,
                 bool need_scores, struct err *err)
 {
@@ -424,7 +438,7 @@ bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spell
     if (tokens->n == 0 || tokens->n > INT32_MAX / 4)
         return err_set(err, ERR_FORMAT, "%s: %s has %zu items", gguf_path(g), TOKENS_KEY,
                        tokens->n);
-    v->n = tokens->n;
+    v->n = n_tokens(g, tokens);
     v->text = mem_zalloc(v->n, sizeof *v->text);
     v->piece = mem_zalloc(v->n, sizeof *v->piece);
     v->type = mem_zalloc(v->n, 1);

@@ -130,8 +130,8 @@ static void test_questions(void **state)
     tokenizer_close(tok);
 }
 
-/* What cuts the text where the file does not say: old files are like that, and the mistral3 of
- * Ollama, whose vocabulary is known. */
+/* What cuts the text where the file does not say: old files are like that, and models of
+ * Ollama's, whose vocabulary is known. */
 static void test_pre_not_named(void **state)
 {
     (void)state;
@@ -146,6 +146,9 @@ static void test_pre_not_named(void **state)
         {"mistral3", "default", "tekken", false},
         {"mistral3", "", "tekken", false},
         {"mistral3", "qwen2", "qwen2", false},
+        {"gptoss", "default", "gpt-4o", false},
+        {"gpt-oss", "default", "default", false},
+        {"lfm2", "default", "lfm2", false},
     };
     const struct extra_token extra[] = {{"x1", TOKEN_NORMAL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -156,6 +159,54 @@ static void test_pre_not_named(void **state)
         assert_int_equal(tokenizer_pre_is_guess(tok), cases[i].is_guess);
         tokenizer_close(tok);
     }
+}
+
+/* The first files of Llama 3 do not say what cuts text; two of its tokens do. */
+static void test_first_llama3(void **state)
+{
+    (void)state;
+    enum { HEADER = 128006, TURN_END = 128009, N = TURN_END + 1 - 256 };
+    struct extra_token *extra = calloc(N, sizeof *extra);
+    char(*texts)[16] = calloc(N, sizeof *texts);
+    for (size_t i = 0; i < N; i++) {
+        snprintf(texts[i], sizeof texts[i], "t%zu", i);
+        extra[i] = (struct extra_token){texts[i], TOKEN_NORMAL};
+    }
+    struct made_vocab m = {.model = "gpt2", .arch = "llama", .extra = extra, .n_extra = N};
+    extra[TURN_END - 256] = (struct extra_token){"<|eot_id|>", TOKEN_CONTROL};
+    struct tokenizer *tok = made(&m);
+    assert_string_equal(tokenizer_pre(tok), "default");
+    tokenizer_close(tok);
+    extra[HEADER - 256] = (struct extra_token){"<|start_header_id|>", TOKEN_CONTROL};
+    tok = made(&m);
+    assert_string_equal(tokenizer_pre(tok), "llama-bpe");
+    assert_false(tokenizer_pre_is_guess(tok));
+    tokenizer_close(tok);
+    free(extra);
+    free(texts);
+}
+
+/* Ollama's files of gemma4 call the tokenizer llama, and have the merges. */
+static void test_gemma4_by_merges(void **state)
+{
+    (void)state;
+    static const char *const merges[] = {"a b"};
+    const struct extra_token extra[] = {
+        {"a", TOKEN_NORMAL}, {"b", TOKEN_NORMAL}, {"ab", TOKEN_NORMAL}};
+    struct made_vocab m = {.model = "llama",
+                           .extra = extra,
+                           .n_extra = 3,
+                           .pre = "gemma4",
+                           .merges = merges,
+                           .n_merges = 1,
+                           .arch = "gemma4"};
+    struct tokenizer *tok = made(&m);
+    assert_string_equal(tokenizer_model(tok), "gemma4");
+    tokenizer_close(tok);
+    m.arch = "llama";
+    tok = made(&m);
+    assert_string_equal(tokenizer_model(tok), "llama");
+    tokenizer_close(tok);
 }
 
 static void check_words(const char *pre, const char *text, const char *expected)
@@ -446,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_templates),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_pre_not_named),
+        cmocka_unit_test(test_first_llama3),
+        cmocka_unit_test(test_gemma4_by_merges),
         cmocka_unit_test(test_words_in_case),
         cmocka_unit_test(test_long_s),
         cmocka_unit_test(test_words_of_threes),
