@@ -36,12 +36,6 @@ struct listing {
 
 /* --- What a file is ----------------------------------------------------------------------- */
 
-static bool is_text(const struct gguf *g, const char *key, const char *text)
-{
-    struct gguf_str s;
-    return gguf_string(g, key, &s) && s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
-}
-
 /* The key of an architecture, as "qwen3.context_length". */
 static bool arch_number(const struct gguf *g, const char *key, uint64_t *out)
 {
@@ -57,10 +51,10 @@ static bool can_talk(const struct gguf *g)
 {
     struct gguf_str s;
     uint64_t pooling;
-    if (gguf_string(g, "general.type", &s) && !is_text(g, "general.type", "model"))
+    if (gguf_string(g, "general.type", &s) && !gguf_says(g, "general.type", "model"))
         return false;
     if (arch_number(g, "pooling_type", &pooling) && pooling != 0) return false;
-    return !is_text(g, "general.architecture", "clip") &&
+    return !gguf_says(g, "general.architecture", "clip") &&
            gguf_string(g, "tokenizer.ggml.model", &s);
 }
 

@@ -1,5 +1,6 @@
 #include "chat/modelfile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -7,9 +8,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
-#include "base/utf8.h"
 
-enum { MAX_SETTINGS_BYTES = 1 << 20, MAX_SYSTEM_BYTES = 16 << 20 };
+enum { MAX_SETTINGS_BYTES = 1 << 20 };
 
 /* Ollama's parameters, as its documentation of the Modelfile and its api/types.go name them. */
 static const struct parameter {
@@ -134,16 +134,21 @@ static void read_settings(const struct found_model *m, char **settings, struct b
     buf_free(&left_out);
 }
 
+/* As --system @FILE reads one. */
 static void read_system(const struct found_model *m, char **system, struct buf *notes)
 {
-    struct buf text = {0};
+    struct buf word = {0};
     struct err err;
-    bool ok = file_read_regular(m->parts[FOUND_SYSTEM], MAX_SYSTEM_BYTES, &text, &err);
-    if (ok && (!utf8_valid(buf_str(&text), text.len) || memchr(buf_str(&text), 0, text.len)))
-        ok = err_set(&err, ERR_USER, "is not UTF-8 text");
-    if (!ok) buf_printf(notes, "the model's system message is left out: %s\n", err.msg);
-    *system = ok && text.len ? buf_take(&text) : NULL;
-    buf_free(&text);
+    char *path;
+    buf_printf(&word, "@%s", m->parts[FOUND_SYSTEM]);
+    *system = options_system(buf_str(&word), NULL, false, &path, &err);
+    if (!*system) buf_printf(notes, "the model's system message is left out: %s\n", err.msg);
+    if (*system && !**system) { /* an empty one is none */
+        free(*system);
+        *system = NULL;
+    }
+    free(path);
+    buf_free(&word);
 }
 
 void modelfile_read(const struct found_model *m, struct option_listed *out, struct buf *notes)

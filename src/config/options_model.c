@@ -6,6 +6,12 @@
 #include "base/mem.h"
 #include "config/options.h"
 
+/* True also where somebody of more say has said otherwise. */
+static bool give(struct options *o, enum option_id id, const char *value, struct err *err)
+{
+    return options_give(o, id, FROM_MODEL, 0, value, err) || o->source[id].from > FROM_MODEL;
+}
+
 bool options_apply_model(struct options *o, const char *key, double value, struct err *err)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
@@ -13,16 +19,10 @@ bool options_apply_model(struct options *o, const char *key, double value, struc
         if (!row->model_key || strcmp(row->model_key, key) != 0) continue;
         char text[40];
         snprintf(text, sizeof text, "%.9g", value);
-        return options_give(o, (enum option_id)i, FROM_MODEL, 0, text, err) ||
-               o->source[i].from > FROM_MODEL ||
+        return give(o, (enum option_id)i, text, err) ||
                err_prefix(err, "the model's %s is not taken", key);
     }
     return true;
-}
-
-static bool give(struct options *o, enum option_id id, const char *value, struct err *err)
-{
-    return options_give(o, id, FROM_MODEL, 0, value, err) || o->source[id].from > FROM_MODEL;
 }
 
 /* "temp 0.6" */

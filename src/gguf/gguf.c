@@ -242,6 +242,12 @@ bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *out)
     return true;
 }
 
+bool gguf_says(const struct gguf *g, const char *key, const char *text)
+{
+    struct gguf_str s;
+    return gguf_string(g, key, &s) && s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
+}
+
 size_t gguf_n_tensors(const struct gguf *g)
 {
     return g->tensors.n;

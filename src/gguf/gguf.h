@@ -94,6 +94,8 @@ bool gguf_u64(const struct gguf *g, const char *key, uint64_t *out);
 bool gguf_f64(const struct gguf *g, const char *key, double *out);
 bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_string(const struct gguf *g, const char *key, struct gguf_str *out);
+/* Whether the key is there and a string of these bytes. */
+bool gguf_says(const struct gguf *g, const char *key, const char *text);
 
 /* Item i (< n) of a value, scalar or array, converted; the kind must fit, else 0 (or ""). O(1).
  * An u64 beyond INT64_MAX reads as INT64_MAX. */

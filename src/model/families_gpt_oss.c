@@ -3,20 +3,21 @@
 #include "model/blocks.h"
 #include "model/families.h"
 
-/* As Ollama's converter writes it, which says nothing of YaRN and names the norm as others do
- * (other_names.h has the rest). */
-static bool read_gptoss(struct hparams *hp, struct err *err)
-{
-    if (!gguf_find(hp->g, "gptoss.rope.scaling.type")) hp->scaling = SCALING_YARN;
-    hp->glu = GLU_CLAMPED;
-    return hparams_need_experts(hp, err) && hparams_windows(hp, 2, err);
-}
-
 static bool read_gpt_oss(struct hparams *hp, struct err *err)
 {
     hp->glu = GLU_CLAMPED;
     hp->ffn_norm = "post_attention_norm.weight";
     return hparams_need_experts(hp, err) && hparams_windows(hp, 2, err);
+}
+
+/* As Ollama's converter writes it, which says nothing of YaRN and names the norm as others do
+ * (other_names.h has the rest). */
+static bool read_gptoss(struct hparams *hp, struct err *err)
+{
+    if (!read_gpt_oss(hp, err)) return false;
+    if (!gguf_find(hp->g, "gptoss.rope.scaling.type")) hp->scaling = SCALING_YARN;
+    hp->ffn_norm = "ffn_norm.weight";
+    return true;
 }
 
 static void layer_gpt_oss(struct builder *b, uint32_t layer, struct ref x)

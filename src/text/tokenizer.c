@@ -95,9 +95,7 @@ static bool read_flag(const struct gguf *g, const char *what, bool *out, struct 
 
 static bool is_architecture(const struct gguf *g, const char *name)
 {
-    struct gguf_str arch;
-    return gguf_string(g, "general.architecture", &arch) &&
-           is_text(&(struct piece){arch.data, arch.len}, name);
+    return gguf_says(g, "general.architecture", name);
 }
 
 static bool has_token_at(const struct gguf *g, size_t i, const char *text)

@@ -422,9 +422,7 @@ static bool find_bytes(struct vocab *v, const struct gguf *g, struct err *err)
 static size_t n_tokens(const struct gguf *g, const struct gguf_kv *tokens)
 {
     const struct gguf_tensor *rows = gguf_tensor_find(g, "token_embd.weight");
-    struct gguf_str arch;
-    const bool is_gemma3 = gguf_string(g, "general.architecture", &arch) && arch.len == 6 &&
-                           memcmp(arch.data, "gemma3", 6) == 0;
+    const bool is_gemma3 = gguf_says(g, "general.architecture", "gemma3");
     return is_gemma3 && rows && rows->ne[1] > 0 && rows->ne[1] < tokens->n ? rows->ne[1]
                                                                            : tokens->n;
 }
