@@ -64,7 +64,8 @@ static void layer_gemma2(struct builder *b, uint32_t layer, struct ref x)
     sandwich_layer(b, layer, x, &(struct attention){.pairs = ROPE_NEOX}, post_norms);
 }
 
-/* Files that Ollama made name neither the base nor that long contexts are stretched. */
+/* Files that Ollama made name neither the epsilon nor the base, nor that long contexts are
+ * stretched. */
 static void assume_gemma3(struct hparams *hp)
 {
     static const char *const marks[] = {"gemma3.mm.tokens_per_image",
@@ -73,6 +74,7 @@ static void assume_gemma3(struct hparams *hp)
     bool is_ollama = !gguf_find(hp->g, "gemma3.attention.layer_norm_rms_epsilon");
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         is_ollama = is_ollama || gguf_find(hp->g, marks[i]);
+    if (hp->norm_eps == 0) hp->norm_eps = hp->post_norm_eps = 1e-6f;
     hp->rope_base = 1e6;
     if (!is_ollama || hp->n_ctx_train < 131072 ||
         gguf_find(hp->g, "gemma3.rope.scaling.factor") ||

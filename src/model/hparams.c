@@ -443,8 +443,6 @@ static bool read_all(struct hparams *hp, uint32_t n_ctx, struct err *err)
         !hparams_f64_alias(hp, "attention.layer_norm_rms_epsilon",
                            "attention.layer_norm_epsilon", 1e-12, 1, &eps, err))
         return false;
-    if (eps == 0 && strcmp(hp->arch, "gemma3") == 0) eps = 1e-6; /* not in Ollama's files */
-    if (eps == 0) return missing(hp, "attention.layer_norm_rms_epsilon", err);
     hp->norm_eps = hp->post_norm_eps = (float)eps;
     hp->embed_scale = hp->residual_scale = hp->logit_scale = hp->attn_out_scale = 1;
     hp->embed_table = "token_embd.weight";
@@ -675,6 +673,8 @@ static bool base_agrees(const struct hparams *hp, struct err *err)
 
 bool hparams_agree(const struct hparams *hp, struct err *err)
 {
+    /* Some families know their own. */
+    if (hp->norm_eps == 0) return missing(hp, "attention.layer_norm_rms_epsilon", err);
     return router_agrees(hp, err) && weights_agree(hp, err) && groups_agree(hp, err) &&
            base_agrees(hp, err);
 }

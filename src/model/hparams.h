@@ -246,9 +246,10 @@ bool hparams_need_experts(struct hparams *hp, struct err *err);
 bool hparams_route(struct hparams *hp, struct err *err);
 /* The first layers without a router are dense, in files that do not say how many are. */
 void hparams_dense_layers(struct hparams *hp);
-/* Whether what the file says of routers, weights and groups of experts, and the base in layers
- * with windows is what hp has: not every family reads it, and what is not read must not be said
- * otherwise. To be called behind the family's read function. */
+/* Whether the norms have an epsilon, and what the file says of routers, weights and groups of
+ * experts, and the base in layers with windows is what hp has: not every family reads it, and
+ * what is not read must not be said otherwise. To be called behind the family's read function.
+ */
 bool hparams_agree(const struct hparams *hp, struct err *err);
 /* The width of the expert that all rows use: "expert_shared_feed_forward_length", width without
  * it; or of "expert_shared_count" experts together. */
