@@ -6,30 +6,41 @@
  * or with a scale per half those of a half, for a strip of rows and 16 values; the float step
  * is that of AVX-512. Each waits long for what it needs of the one before: a block is unpacked
  * some blocks before its product, which is stored when the next one has begun, and the step
- * comes a block later still. Cycles per block and strip of 512 rows, 1024 and 3072 columns, so
- * and with the store right behind its product: Q4_0 65 and 62, 84 and 86; Q4_K 82 and 80, 107
- * and 110; Q6_K 115 and 111, 146 and 144 (Emerald Rapids, 2026-11). The arithmetic is that of
- * ref_matmul.c. */
+ * comes a block later still. The arithmetic is that of ref_matmul.c.
+ *
+ * For a thousand cycles after any instruction of AMX only the first of the two vector ports
+ * multiplies and converts; both add, and the second passes on each row of a tile that is
+ * stored. So a store comes in the middle of the steps of another block, and every fourth line
+ * becomes floats by additions. Cycles per block and strip of 512 rows, 1024 columns, in cache,
+ * with the store before the steps and all lines converted, and so: Q4_0 74 and 70, Q8_0 75 and
+ * 70, Q4_K 97 and 93, Q6_K 122 and 116 (Emerald Rapids, 2026-11). */
 
 #include "cpu/avx512.h"
 #include "cpu/panel16.h"
 #include "cpu/tiles_amx.h"
 
 enum {
-    SETS = 2,      /* of tiles that a whole strip's products take in turn */
-    LAG = 2,       /* blocks from a product to its step */
-    N_BUFFERS = 4, /* blocks whose products are kept */
-    AHEAD = 5,     /* blocks from unpacking to the step */
-    RING = 8,      /* unpacked blocks that are kept for a strip alone, more than AHEAD */
-    PREFETCH = 7,  /* blocks from asking for activations, which are in the second cache */
+    SETS = 2,        /* of tiles that a whole strip's products take in turn */
+    LAG = 2,         /* blocks from a product to its step */
+    N_BUFFERS = 4,   /* blocks whose products are kept */
+    AHEAD = 5,       /* blocks from unpacking to the step */
+    RING = 8,        /* unpacked blocks that are kept for a strip alone, more than AHEAD */
+    BY_ADDITION = 4, /* one of so many lines becomes floats by additions */
+    PREFETCH = 7,    /* blocks from asking for activations, which are in the second cache */
 };
 
 /* Fewer rows are left to the AVX-512 kernel: unpacking, a tile product and its store take
  * nearly as long for one row as for eight, and with a scale per half there are two of them. ms
- * of a step of the 0.6B shape, 2 threads, AVX-512 and AMX (Emerald Rapids, 2026-11): Q4_0 with
- * 6 rows 13.7 and 14.1, with 8 16.3 and 15.7, with 10 23.4 and 19.7; Q4_K 13.4 and 15.2, 16.0
- * and 16.1, 22.9 and 20.3; Q6_K with 8 21.3 and 23.7, with 12 32.9 and 28.9. */
-enum { LEAST = 8, LEAST_HALVES = 9, REST_LEAST = 1, REST_LEAST_HALVES = 8 };
+ * of a step of the 0.6B shape, 2 threads, AVX-512 and AMX: Q4_0 with 8 rows 17.4 and 18.4, with
+ * 10 25.2 and 23.5; Q4_K_M 18.6 and 19.8, 27.1 and 27.8, with 12 31.3 and 29.2; Q6_K with 10
+ * 31.3 and 32.2, with 12 34.3 and 34.4, with 16 39.6 and 37.9 (Emerald Rapids, 2026-11). */
+enum {
+    LEAST = 9,
+    LEAST_MIN = 10,
+    LEAST_HALVES = 12,
+    REST_LEAST = 1,
+    REST_LEAST_HALVES = 8,
+};
 
 typedef int32_t products[TILE_ROWS][PANEL_ROWS];
 
@@ -193,10 +204,10 @@ VEC_INLINE void end_unit(const struct layout t, enum kind kind, const struct til
     if (u < in.n_units) product_end(rest, rest ? 0 : u % SETS, *slot(t, c, u));
 }
 
-/* Begins the product of unit u and ends that of the unit before, where there are such. A rest
- * has one set of tiles only. */
-VEC_INLINE void next_product(const struct layout t, enum kind kind, const struct tile_input in,
-                             size_t u, products *c)
+/* Begins the product of unit u, if there is one; that of the unit before ends where end_before
+ * comes, and that of a rest, which has one set of tiles only, at first. */
+VEC_INLINE void begin_unit(const struct layout t, enum kind kind, const struct tile_input in,
+                           size_t u, products *c)
 {
     const bool rest = kind == REST;
     const size_t b = u / units_of(t), half = u % units_of(t);
@@ -204,7 +215,19 @@ VEC_INLINE void next_product(const struct layout t, enum kind kind, const struct
     if (u < in.n_units)
         product_begin(rest, rest ? 0 : u % SETS, in.x + in.x_apart * b + A8_HALF * half,
                       unpacked_at(t, kind, in.w, b) + 64 * LINES / 2 * half);
-    if (!rest) end_unit(t, kind, in, u - 1, c);
+}
+
+VEC_INLINE void end_before(const struct layout t, enum kind kind, const struct tile_input in,
+                           size_t u, products *c)
+{
+    if (kind != REST) end_unit(t, kind, in, u - 1, c);
+}
+
+/* Dots of row r of a tile, all below 2^22. */
+VEC_INLINE fz to_floats(iz dots, size_t r)
+{
+    if (r % BY_ADDITION != BY_ADDITION - 1) return z_float(dots);
+    return (fz)((uz)dots + 0x4b400000u) - z_all(12582912.0f);
 }
 
 /* Rows `at` to at + n_rows - 1, the strip x, in registers for n rows: what they hold for rows
@@ -224,8 +247,10 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
         __builtin_prefetch(p->m->out + (at + r) * p->m->out_stride + p->first, 1);
     while (fresh && reader.b < AHEAD && reader.b < n_blocks)
         unpack_block(t, &reader, unpacked_at(t, kind, unpacked, reader.b));
-    for (size_t u = 0; u < LAG * units; u++)
-        next_product(t, kind, in, u, c);
+    for (size_t u = 0; u < LAG * units; u++) {
+        begin_unit(t, kind, in, u, c);
+        end_before(t, kind, in, u, c);
+    }
     for (size_t from = 0; from < n_blocks; from += BLOCKS_PER_STRIPE) {
         size_t to = n_blocks - from < BLOCKS_PER_STRIPE ? n_blocks : from + BLOCKS_PER_STRIPE;
         struct stripe stripe[TILE_ROWS] = {0};
@@ -239,16 +264,19 @@ VEC_INLINE void tile(const struct layout t, size_t n, enum kind kind, const stru
             if (more) unpack_scales(t, &reader, next);
             UNROLL for (size_t half = 0; half < units; half++)
             {
-                next_product(t, kind, in, units * (b + LAG) + half, c);
+                const size_t u = units * (b + LAG) + half;
+                const size_t middle = (2 * half + 1) * n / (2 * units);
+                begin_unit(t, kind, in, u, c);
                 UNROLL for (size_t r = half * n / units; r < (half + 1) * n / units; r++)
                 {
+                    if (r == middle) end_before(t, kind, in, u, c);
                     if (kind == AGAIN && r % 2 == 0) __builtin_prefetch(soon + 32 * r);
                     if (more) {
                         UNROLL for (size_t k = LINES * r / n; k < LINES * (r + 1) / n; k++)
                             unpack_line(t, &reader, k, next);
                     }
-                    const iz id0 = (iz)z_load(dots[0][r]);
-                    const iz id1 = t.halves ? (iz)z_load(dots[1][r]) : id0;
+                    const fz id0 = to_floats((iz)z_load(dots[0][r]), r);
+                    const fz id1 = t.halves ? to_floats((iz)z_load(dots[1][r]), r) : id0;
                     step(t, &stripe[r], &scales, id0, id1, &x, x.beside * b + r);
                 }
             }
@@ -279,16 +307,22 @@ typedef void tile_fn(const struct panel *p, const struct strip *x, size_t at, si
     TILE(name, 8, REST)      \
     TILE(name, 12, REST)     \
     TILE(name, 16, REST)     \
-    TILE(name, 8, ALONE)     \
     TILE(name, 12, ALONE)    \
     TILE(name, 16, ALONE)
 PACKED_TYPES(INSTANCE)
 
-/* A rest by rows up to 4, 8, 12 and 16, a strip alone by more than 4. */
+/* A rest by rows up to 4, 8, 12 and 16, a strip alone by more than 8. */
 struct instance {
     tile_fn *first, *again, *rest[4], *alone[4];
     bool halves;
+    size_t least;
 };
+
+static size_t least_of(const struct layout t)
+{
+    if (t.halves) return LEAST_HALVES;
+    return t.min == MIN_NONE ? LEAST : LEAST_MIN;
+}
 
 static struct instance instance_of(enum qtype type)
 {
@@ -298,8 +332,9 @@ static struct instance instance_of(enum qtype type)
             name##_FIRST_16,                                                \
             name##_AGAIN_16,                                                \
             {name##_REST_4, name##_REST_8, name##_REST_12, name##_REST_16}, \
-            {NULL, name##_ALONE_8, name##_ALONE_12, name##_ALONE_16},       \
-            name.halves};
+            {NULL, NULL, name##_ALONE_12, name##_ALONE_16},                 \
+            name.halves,                                                    \
+            least_of(name)};
     switch (type) {
         PACKED_TYPES(CASE)
     case QTYPE_F32:
@@ -397,8 +432,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     const struct weight *w = &m->w->base;
     const struct instance k = instance_of(w->type);
-    const size_t least = k.halves ? LEAST_HALVES : LEAST;
-    if (!k.again || m->n_rows < least) {
+    if (!k.again || m->n_rows < k.least) {
         avx512_matmul(m, lo, hi, scratch);
         return;
     }

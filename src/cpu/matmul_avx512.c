@@ -105,7 +105,7 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
             UNROLL for (int r = 0; r < n; r++)
             {
                 if (two_chains && !t.halves) id0[r] += id1[r];
-                step(t, &stripe[r], &s, id0[r], id1[r], x, at + (size_t)r);
+                step(t, &stripe[r], &s, z_float(id0[r]), z_float(id1[r]), x, at + (size_t)r);
             }
         }
         UNROLL for (int r = 0; r < n; r++)

@@ -203,16 +203,16 @@ struct stripe {
     fz acc, min;
 };
 
-/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or
- * if there is one scale for both, of the whole block and nothing. i is the block's index. */
-VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s, iz id0,
-                     iz id1, const struct strip *x, size_t i)
+/* The float step of one block for one row: id0 and id1 are the exact dots of its halves, or if
+ * there is one scale for both, id0 is that of the whole block. i is the block's index. */
+VEC_INLINE void step(const struct layout t, struct stripe *to, const struct scales *s, fz id0,
+                     fz id1, const struct strip *x, size_t i)
 {
-    fz id = z_float(id0);
+    fz id = id0;
     if (t.halves) {
         /* Fused is the same: products are exact, of integers, Q6_K's the largest and their sums
          * too, 2 · 128 · 16 · 32 · 127 < 2^24, and of e4m3, four bits times fifteen. */
-        id = z_plus_product(true, s->s0 * id, s->s1, z_float(id1));
+        id = z_plus_product(true, s->s0 * id, s->s1, id1);
         to->acc = to->acc + z_all(x->d[i]) * id;
     } else {
         to->acc = to->acc + (z_all(x->d[i]) * s->dw) * id;
