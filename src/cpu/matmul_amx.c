@@ -31,9 +31,10 @@ enum {
 
 /* Fewer rows are left to the AVX-512 kernel: unpacking, a tile product and its store take
  * nearly as long for one row as for eight, and with a scale per half there are two of them. ms
- * of a step of the 0.6B shape, 2 threads, AVX-512 and AMX: Q4_0 with 8 rows 17.4 and 18.4, with
- * 10 25.2 and 23.5; Q4_K_M 18.6 and 19.8, 27.1 and 27.8, with 12 31.3 and 29.2; Q6_K with 10
- * 31.3 and 32.2, with 12 34.3 and 34.4, with 16 39.6 and 37.9 (Emerald Rapids, 2026-11). */
+ * of a step of the 0.6B shape, 2 threads, medians of three in turn, AVX-512 and AMX: Q4_0 with
+ * 8 rows 17.4 and 18.4, with 10 25.2 and 23.5; Q4_K_M 18.6 and 19.1, 27.5 and 27.7, with
+ * 12 31.6 and 29.2; Q6_K with 10 31.3 and 32.2, with 12 34.6 and 34.1, with 16 39.6 and 37.9
+ * (Emerald Rapids, 2026-11). */
 enum {
     LEAST = 9,
     LEAST_MIN = 10,
@@ -41,6 +42,7 @@ enum {
     REST_LEAST = 1,
     REST_LEAST_HALVES = 8,
 };
+_Static_assert(LEAST > 8 && LEAST_MIN > 8 && LEAST_HALVES > 8, "struct instance: alone");
 
 typedef int32_t products[TILE_ROWS][PANEL_ROWS];
 
@@ -223,7 +225,7 @@ VEC_INLINE void end_before(const struct layout t, enum kind kind, const struct t
     if (kind != REST) end_unit(t, kind, in, u - 1, c);
 }
 
-/* Dots of row r of a tile, all below 2^22. */
+/* Dots of row r of a tile, 32 · 128 · 127 at most: below 2^22 both ways are exact. */
 VEC_INLINE fz to_floats(iz dots, size_t r)
 {
     if (r % BY_ADDITION != BY_ADDITION - 1) return z_float(dots);
