@@ -42,7 +42,8 @@ enum {
     AVX512DQ = 1u << 17,
     AVX512BW = 1u << 30,
 
-    AVX512VNNI = 1u << 11, /* leaf 7, ecx */
+    GFNI = 1u << 8, /* leaf 7, ecx */
+    AVX512VNNI = 1u << 11,
 
     AVXVNNI = 1u << 4, /* leaf 7, subleaf 1, eax */
 
@@ -113,9 +114,14 @@ bool cpuid_avx512(void)
            all(l.ecx, AVX512VNNI) && saves(STATE_AVX512);
 }
 
+bool cpuid_gfni(void)
+{
+    return cpuid_avx512() && all(leaf(7).ecx, GFNI);
+}
+
 bool cpuid_amx(void)
 {
-    return cpuid_avx512() && all(leaf(7).edx, AMX_TILE | AMX_INT8) && saves(STATE_AMX) &&
+    return cpuid_gfni() && all(leaf(7).edx, AMX_TILE | AMX_INT8) && saves(STATE_AMX) &&
            syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
 }
 
@@ -153,6 +159,11 @@ bool cpuid_avxvnni(void)
 }
 
 bool cpuid_avx512(void)
+{
+    return false;
+}
+
+bool cpuid_gfni(void)
 {
     return false;
 }

@@ -25,7 +25,10 @@ bool cpuid_avxvnni(void);
 /* AVX-512 F, BW, VL, DQ and VNNI, with all that cpuid_avx2 asks for. */
 bool cpuid_avx512(void);
 
-/* AMX tiles and int8 products, with all that cpuid_avx512 asks for. Linux lends the tile
+/* GFNI on vectors of 512 bits, with all that cpuid_avx512 asks for. */
+bool cpuid_gfni(void);
+
+/* AMX tiles and int8 products, with all that cpuid_gfni asks for. Linux lends the tile
  * registers to a process that asks (arch_prctl), and only then: this asks, for the whole
  * process and for good, and is false where the system refuses. */
 bool cpuid_amx(void);

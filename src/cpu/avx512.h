@@ -7,6 +7,8 @@
 
 void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx512_matmul_scratch(size_t n_cols);
+/* The same with GFNI (gfni.h). */
+void gfni_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 /* Of weights that are floats, and what it needs of that scratch. */
 void avx512_matmul_floats(const struct matmul *m, size_t lo, size_t hi, void *scratch);
 size_t avx512_matmul_floats_scratch(size_t n_cols);

@@ -71,7 +71,10 @@ static enum cpu_isa best; /* by choose_best */
 /* The kernels of an instruction set, on this processor. */
 static const struct kernels *set_of(enum cpu_isa isa)
 {
-    return isa == CPU_AVX512 && cpuid_amd() ? X86_64(kernels_avx512_amd) : isas[isa].kernels;
+    if (isa != CPU_AVX512) return isas[isa].kernels;
+    if (cpuid_amd())
+        return cpuid_gfni() ? X86_64(kernels_gfni_amd) : X86_64(kernels_avx512_amd);
+    return cpuid_gfni() ? X86_64(kernels_gfni) : X86_64(kernels_avx512);
 }
 
 /* The scalar kernels are no match for any others, nor are vectors of 128 bits for longer ones

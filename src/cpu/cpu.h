@@ -21,7 +21,7 @@ enum cpu_isa {
     CPU_AVX2,    /* with F16C and FMA */
     CPU_AVXVNNI, /* on top of AVX2 */
     CPU_AVX512,  /* F, BW, VL, DQ, VNNI, on top of AVX2 */
-    CPU_AMX,     /* tiles and int8 products, on top of AVX-512 */
+    CPU_AMX,     /* tiles and int8 products, on top of AVX-512 with GFNI */
     N_CPU_ISAS,
 };
 

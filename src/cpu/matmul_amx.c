@@ -397,7 +397,7 @@ static void strip_apart(const struct matmul *m, const struct walk *s, size_t lo,
     part.n_rows = s->n;
     part.a8 = a8_from(m->a8, s->at);
     part.out += s->at * m->out_stride;
-    avx512_matmul(&part, lo, hi, scratch);
+    gfni_matmul(&part, lo, hi, scratch);
 }
 
 /* What a product has in common for all its panels. */
@@ -435,7 +435,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     const struct weight *w = &m->w->base;
     const struct instance k = instance_of(w->type);
     if (!k.again || m->n_rows < k.least) {
-        avx512_matmul(m, lo, hi, scratch);
+        gfni_matmul(m, lo, hi, scratch);
         return;
     }
     const struct product c = {m, k, rest_rows(m), k.halves ? REST_LEAST_HALVES : REST_LEAST};

@@ -169,29 +169,22 @@ VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
     }
 }
 
-VEC_INLINE bz shift_to(bz v, int from, int to)
-{
-    return from > to ? z_shift_right(v, from - to) : z_shift_left(v, to - from);
-}
-
 /* Codes 4k..4k+3 of all rows, plus the offset. */
 VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
 {
     bz q;
     if (t.bits == 8) return z_load(p + 64 * k) ^ 0x80;
     if (t.bits == 4) {
-        q = z_load(p + 64 * (k & 3));
-        q = (k < 4 ? q : z_shift_right(q, 4)) & 15;
+        q = z_bits(z_load(p + 64 * (k & 3)), k < 4 ? 0 : 4, 4, 0);
         p += 256;
     } else if (t.bits == 2) {
-        q = shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 0) & 3;
+        q = z_bits(z_load(p + 64 * (k / 4)), 2 * (k % 4), 2, 0);
         p += 128;
     } else {
-        return shift_to(z_load(p), k, 1) & 2;
+        return z_bits(z_load(p), k, 1, 1);
     }
-    if (t.more_bits == 1)
-        q |= shift_to(z_load(p), k, (int)t.bits) & (unsigned char)(1 << t.bits);
-    if (t.more_bits == 2) q |= shift_to(z_load(p + 64 * (k / 4)), 2 * (k % 4), 4) & 0x30;
+    if (t.more_bits == 1) q |= z_bits(z_load(p), k, 1, (int)t.bits);
+    if (t.more_bits == 2) q |= z_bits(z_load(p + 64 * (k / 4)), 2 * (k % 4), 2, 4);
     if (t.codebook) q = z_lookup(t.codebook, q);
     return q;
 }

@@ -1,5 +1,6 @@
-/* Products as plain C against the scalar reference, for the tests that compile the text of a
- * kernel without its instructions. Include ops.h first. */
+/* Products by one function against the scalar reference, for the tests that compile the text of
+ * a kernel without its instructions, or take tables that no backend here takes. Include ops.h
+ * first. */
 #ifndef TESTS_EMULATED_CASE_H
 #define TESTS_EMULATED_CASE_H
 
@@ -155,7 +156,7 @@ static void check_all_types(const struct variant *v)
             operands_free(&o);
         }
         char name[64];
-        snprintf(name, sizeof name, "matmul_%s, %s as plain C", info->name, v->name);
+        snprintf(name, sizeof name, "matmul_%s, %s", info->name, v->name);
         say_compared(name);
     }
 }

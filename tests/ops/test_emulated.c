@@ -4,6 +4,7 @@
 #include "ops.h"
 
 #define avx512_matmul emulated_avx512_matmul
+#define gfni_matmul emulated_avx512_matmul
 #define avx512_matmul_scratch emulated_avx512_matmul_scratch
 #define avx512_matmul_floats emulated_avx512_matmul_floats
 #define avx512_matmul_floats_scratch emulated_avx512_matmul_floats_scratch
@@ -35,22 +36,23 @@
 static void test_avx512(void **state)
 {
     (void)state;
-    check_all_types(
-        &(struct variant){"avx512", emulated_avx512_matmul, emulated_avx512_matmul_scratch});
+    check_all_types(&(struct variant){"avx512 as plain C", emulated_avx512_matmul,
+                                      emulated_avx512_matmul_scratch});
 }
 
 /* Whichever of the two tables test_matmul's processor does not take. */
 static void test_avx512_amd(void **state)
 {
     (void)state;
-    check_all_types(&(struct variant){"avx512 on AMD", kernels_avx512_amd.matmul,
+    check_all_types(&(struct variant){"avx512 on AMD as plain C", kernels_avx512_amd.matmul,
                                       kernels_avx512_amd.matmul_scratch});
 }
 
 static void test_amx(void **state)
 {
     (void)state;
-    check_all_types(&(struct variant){"amx", emulated_amx_matmul, emulated_amx_matmul_scratch});
+    check_all_types(
+        &(struct variant){"amx as plain C", emulated_amx_matmul, emulated_amx_matmul_scratch});
 }
 
 int main(void)

@@ -59,15 +59,17 @@ static void test_agrees_with_the_system(void **state)
     assert_int_equal(cpuid_avx2(), avx2);
     assert_int_equal(cpuid_avxvnni(), avx2 && listed("avx_vnni"));
     assert_int_equal(cpuid_avx512(), avx512);
+    assert_int_equal(cpuid_gfni(), avx512 && listed("gfni"));
     assert_int_equal(cpuid_amd(), is_amd);
     /* A sandbox may refuse what the processor has, never the other way round. */
-    if (cpuid_amx()) assert_true(avx512 && listed("amx_tile amx_int8"));
+    if (cpuid_amx()) assert_true(avx512 && listed("gfni amx_tile amx_int8"));
 }
 
 static void test_a_set_includes_the_one_below(void **state)
 {
     (void)state;
-    if (cpuid_amx()) assert_true(cpuid_avx512());
+    if (cpuid_amx()) assert_true(cpuid_gfni());
+    if (cpuid_gfni()) assert_true(cpuid_avx512());
     if (cpuid_avx512()) assert_true(cpuid_avx2());
 }
 
