@@ -220,16 +220,22 @@ static size_t cpu_matrix_bytes(const struct backend *be, enum qtype type, size_t
     return packs ? packed_bytes(type, n_mats, n_rows, n_cols) : 0;
 }
 
+struct packing {
+    const struct cpu_weight *w;
+    bool bytes_unsigned;
+};
+
 static void pack_chunk(void *ctx, size_t chunk, int worker)
 {
     (void)worker;
-    const struct cpu_weight *cw = ctx;
+    const struct packing *p = ctx;
+    const struct cpu_weight *cw = p->w;
     const struct weight *w = &cw->base;
     size_t panels = n_panels(w->n_rows), mat = chunk / panels,
            first = chunk % panels * PANEL_ROWS;
     size_t left = w->n_rows - first, row_bytes = qtype_bytes(w->type, w->n_cols);
-    pack_panel(w->type, cw->file + (mat * w->n_rows + first) * row_bytes, row_bytes,
-               left < PANEL_ROWS ? left : PANEL_ROWS, w->n_cols,
+    pack_panel(w->type, p->bytes_unsigned, cw->file + (mat * w->n_rows + first) * row_bytes,
+               row_bytes, left < PANEL_ROWS ? left : PANEL_ROWS, w->n_cols,
                cw->packed + chunk * pack_panel_bytes(w->type, w->n_cols));
 }
 
@@ -250,7 +256,8 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
                 readable_size(size, n_bytes));
         return NULL;
     }
-    if (pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, w, cancel)) return &w->base;
+    struct packing p = {w, cpu->kernels->bytes_unsigned};
+    if (pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, &p, cancel)) return &w->base;
     err_set(err, ERR_CANCELLED, "cancelled");
     return NULL;
 }

@@ -286,7 +286,8 @@ enum { ATTEND_HEADS_QUERIES = 8 };
 
 struct kernels {
     const char *name;
-    bool packs; /* matrices are packed into panels when bound */
+    bool packs;          /* matrices are packed into panels when bound */
+    bool bytes_unsigned; /* codes of 8 bits are packed plus 128 */
     /* Multiplications per millisecond, roughly: how much to put into one chunk. */
     size_t macs_per_ms;
     size_t a8_side; /* rows of quantised activations that lie side by side at most */

@@ -454,6 +454,7 @@ void amx_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 const struct kernels kernels_amx = {
     .name = "amx",
     .packs = true,
+    .bytes_unsigned = true,
     .macs_per_ms = 80000000,
     .a8_side = PANEL_ROWS,
     .matmul_scratch = amx_matmul_scratch,

@@ -269,9 +269,9 @@ static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scrat
 
 /* All that is the same on every processor. */
 #define AVX512_TABLE                                                                  \
-    .name = "avx512", .packs = true, .macs_per_ms = 40000000, .a8_side = PANEL_ROWS,  \
-    .matmul_scratch = avx512_matmul_scratch, .attend_scratch = avx512_attend_scratch, \
-    .attend = avx512_attend, AVX512_ROWS
+    .name = "avx512", .packs = true, .bytes_unsigned = true, .macs_per_ms = 40000000, \
+    .a8_side = PANEL_ROWS, .matmul_scratch = avx512_matmul_scratch,                   \
+    .attend_scratch = avx512_attend_scratch, .attend = avx512_attend, AVX512_ROWS
 
 const struct kernels kernels_avx512 = {.matmul = avx512_matmul, AVX512_TABLE};
 const struct kernels kernels_avx512_amd = {.matmul = matmul_amd, AVX512_TABLE};

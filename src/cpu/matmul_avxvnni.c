@@ -93,7 +93,8 @@ VEC_INLINE struct scales read_wide(const struct layout t, const struct wide_bloc
 VEC_INLINE __m256i read_unsigned(const struct layout t, const uint8_t *codes, int k, int h)
 {
     const __m256i q = read_codes(t, codes, k, h);
-    return t.is_signed && !t.unpacked ? _mm256_xor_si256(q, _mm256_set1_epi8(-128)) : q;
+    const bool read_signed = t.is_signed && t.bits != 8 && !t.unpacked;
+    return read_signed ? _mm256_xor_si256(q, _mm256_set1_epi8(-128)) : q;
 }
 
 /* id[r][h]: the exact sums of products over lines from..to-1 of a block, for n rows of
@@ -257,6 +258,7 @@ typedef struct strip tile_rows;
 const struct kernels kernels_avxvnni = {
     .name = "avxvnni",
     .packs = true,
+    .bytes_unsigned = true,
     .macs_per_ms = 30000000,
     .a8_side = PANEL_ROWS,
     .matmul_scratch = matmul_scratch,

@@ -211,12 +211,13 @@ PER_TYPE void put_pairs(const uint32_t w[8], int at, size_t row, uint8_t *out)
     }
 }
 
-PER_TYPE void put_codes(const struct pack_format *f, const uint32_t w[8], size_t row,
-                        uint8_t *out)
+PER_TYPE void put_codes(const struct pack_format *f, bool bytes_unsigned, const uint32_t w[8],
+                        size_t row, uint8_t *out)
 {
     if (f->bits == 8) {
+        const uint32_t plus = bytes_unsigned ? 0x80 * EACH_BYTE : 0;
         for (int k = 0; k < 8; k++)
-            put(out + 64 * k, row, w[k]);
+            put(out + 64 * k, row, w[k] ^ plus);
         return;
     }
     if (f->bits == 4) {
@@ -360,8 +361,8 @@ static void pack_floats(enum qtype type, const uint8_t *row, size_t r, size_t n_
 }
 
 /* As pack_panel, of types of blocks. */
-PER_TYPE void pack_blocks(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
-                          size_t n_cols, uint8_t *panel)
+PER_TYPE void pack_blocks(enum qtype type, bool bytes_unsigned, const uint8_t *rows,
+                          size_t row_bytes, size_t n_rows, size_t n_cols, uint8_t *panel)
 {
     const struct pack_format *f = format_of(type);
     const size_t block_bytes = (size_t)qtype_info(type)->block_bytes;
@@ -374,19 +375,19 @@ PER_TYPE void pack_blocks(enum qtype type, const uint8_t *rows, size_t row_bytes
             uint32_t w[A8_BLOCK / 4];
             if (has_head) put_head(type, p, r, panel);
             read_codes(type, p, b, w);
-            put_codes(f, w, r, codes);
+            put_codes(f, bytes_unsigned, w, r, codes);
         }
         panel = codes + f->code_bytes;
     }
 }
 
-void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
-                size_t n_cols, uint8_t *panel)
+void pack_panel(enum qtype type, bool bytes_unsigned, const uint8_t *rows, size_t row_bytes,
+                size_t n_rows, size_t n_cols, uint8_t *panel)
 {
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS);
     if (n_rows < PANEL_ROWS) memset(panel, 0, pack_panel_bytes(type, n_cols));
 #define PACK(type, name) \
-    case type: pack_blocks(type, rows, row_bytes, n_rows, n_cols, panel); break;
+    case type: pack_blocks(type, bytes_unsigned, rows, row_bytes, n_rows, n_cols, panel); break;
     switch (type) {
         PACKED_TYPES(PACK)
     case QTYPE_F32:

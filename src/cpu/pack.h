@@ -3,7 +3,8 @@
  * Sixteen rows make a panel, a panel is a run of blocks of 32 columns. A line is 64 bytes: four
  * bytes of each row in turn. Codes lie in bit planes, so kernels know widths, not types:
  *   4 bits: four lines; line k holds values 4k..4k+3 in low and 16+4k..16+4k+3 in high nibbles
- *   8 bits: eight lines; line k holds values 4k..4k+3
+ *   8 bits: eight lines; line k holds values 4k..4k+3, as signed bytes or plus 128, as kernels
+ *     want them
  *   2 bits: two lines; line h holds values 16h+4k..16h+4k+3 at bits 2k
  *   1 more bit (after 4 or 2, or alone): one line; values 4k..4k+3 at bits k. Alone a code is
  *   twice its bit
@@ -18,6 +19,7 @@
 #ifndef CPU_PACK_H
 #define CPU_PACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -89,8 +91,9 @@ static inline size_t pack_column_bytes(enum qtype type)
 }
 /* Bytes of one panel of n_cols columns. */
 size_t pack_panel_bytes(enum qtype type, size_t n_cols);
-/* Packs n_rows (1..16) rows of file blocks, row_bytes apart, into one panel. */
-void pack_panel(enum qtype type, const uint8_t *rows, size_t row_bytes, size_t n_rows,
-                size_t n_cols, uint8_t *panel);
+/* Packs n_rows (1..16) rows of file blocks, row_bytes apart, into one panel; codes of 8 bits
+ * plus 128 where bytes_unsigned. */
+void pack_panel(enum qtype type, bool bytes_unsigned, const uint8_t *rows, size_t row_bytes,
+                size_t n_rows, size_t n_cols, uint8_t *panel);
 
 #endif

@@ -173,7 +173,7 @@ VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
 VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
 {
     bz q;
-    if (t.bits == 8) return z_load(p + 64 * k) ^ 0x80;
+    if (t.bits == 8) return z_load(p + 64 * k);
     if (t.bits == 4) {
         q = z_bits(z_load(p + 64 * (k & 3)), k < 4 ? 0 : 4, 4, 0);
         p += 256;

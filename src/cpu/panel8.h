@@ -35,8 +35,8 @@ enum {
 
 enum min_kind { MIN_NONE, MIN_SUM, MIN_PAIR };
 
-/* All that a kernel needs to know of a type; constant in every instance. AVX-VNNI reads signed
- * codes as unsigned ones with an offset of 128. */
+/* All that a kernel needs to know of a type; constant in every instance. For AVX-VNNI signed
+ * codes are unsigned ones with an offset of 128. */
 struct layout {
     enum pack_head head;
     uint32_t head_bytes, head_blocks, bits, more_bits, code_bytes;

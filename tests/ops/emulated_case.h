@@ -54,8 +54,8 @@ static struct a8 strips_of(const struct a8 *rows, size_t side)
     return to;
 }
 
-static void operands_new(struct operands *o, enum qtype type, size_t n_rows, size_t n_cols,
-                         enum spread spread)
+static void operands_new(struct operands *o, enum qtype type, bool bytes_unsigned,
+                         size_t n_rows, size_t n_cols, enum spread spread)
 {
     const size_t row_bytes = qtype_bytes(type, n_cols);
     const size_t panel_bytes = pack_panel_bytes(type, n_cols);
@@ -65,7 +65,7 @@ static void operands_new(struct operands *o, enum qtype type, size_t n_rows, siz
     uint8_t *packed = zalloc64(n_panels * panel_bytes);
     for (size_t p = 0; p < n_panels; p++) {
         size_t left = n_rows - p * PANEL_ROWS;
-        pack_panel(type, o->file + p * PANEL_ROWS * row_bytes, row_bytes,
+        pack_panel(type, bytes_unsigned, o->file + p * PANEL_ROWS * row_bytes, row_bytes,
                    left < PANEL_ROWS ? left : PANEL_ROWS, n_cols, packed + p * panel_bytes);
     }
     o->w = (struct cpu_weight){
@@ -95,6 +95,7 @@ struct variant {
     const char *name;
     void (*matmul)(const struct matmul *m, size_t lo, size_t hi, void *scratch);
     size_t (*scratch)(size_t n_cols);
+    bool bytes_unsigned; /* of what it reads packed */
 };
 
 /* Rows first to first + n - 1. */
@@ -135,7 +136,8 @@ static void check_all_types(const struct variant *v)
             const size_t n_cols =
                 info->block_len == 32 ? (const size_t[]){32, 96, 288, 544}[s] : 256 * (s + 1);
             struct operands o;
-            operands_new(&o, info->type, n_values[s], n_cols, (enum spread)(s % N_SPREADS));
+            operands_new(&o, info->type, v->bytes_unsigned, n_values[s], n_cols,
+                         (enum spread)(s % N_SPREADS));
             float *want = mem_zalloc(MAX_ROWS * n_values[s], sizeof *want);
             for (int bias = 0; bias < 2; bias++) {
                 struct matmul m = {.w = &o.w,

@@ -11,7 +11,7 @@
 static void check_table(const char *name, bool here, const struct kernels *k)
 {
     if (!here) skip();
-    check_all_types(&(struct variant){name, k->matmul, k->matmul_scratch});
+    check_all_types(&(struct variant){name, k->matmul, k->matmul_scratch, k->bytes_unsigned});
 }
 
 static void test_avx512(void **state)

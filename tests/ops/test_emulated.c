@@ -37,7 +37,7 @@ static void test_avx512(void **state)
 {
     (void)state;
     check_all_types(&(struct variant){"avx512 as plain C", emulated_avx512_matmul,
-                                      emulated_avx512_matmul_scratch});
+                                      emulated_avx512_matmul_scratch, true});
 }
 
 /* Whichever of the two tables test_matmul's processor does not take. */
@@ -45,14 +45,14 @@ static void test_avx512_amd(void **state)
 {
     (void)state;
     check_all_types(&(struct variant){"avx512 on AMD as plain C", kernels_avx512_amd.matmul,
-                                      kernels_avx512_amd.matmul_scratch});
+                                      kernels_avx512_amd.matmul_scratch, true});
 }
 
 static void test_amx(void **state)
 {
     (void)state;
-    check_all_types(
-        &(struct variant){"amx as plain C", emulated_amx_matmul, emulated_amx_matmul_scratch});
+    check_all_types(&(struct variant){"amx as plain C", emulated_amx_matmul,
+                                      emulated_amx_matmul_scratch, true});
 }
 
 int main(void)

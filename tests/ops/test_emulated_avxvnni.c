@@ -12,7 +12,8 @@ static void test_avxvnni(void **state)
 {
     (void)state;
     if (!cpu_has(CPU_AVX2)) skip();
-    check_all_types(&(struct variant){"avxvnni as plain C", matmul_packed, matmul_scratch});
+    check_all_types(
+        &(struct variant){"avxvnni as plain C", matmul_packed, matmul_scratch, true});
 }
 
 int main(void)

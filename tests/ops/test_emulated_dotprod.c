@@ -12,7 +12,8 @@ static void test_dotprod(void **state)
 {
     (void)state;
     if (!cpu_has(CPU_AVX2)) skip();
-    check_all_types(&(struct variant){"dotprod as plain C", matmul_packed, matmul_scratch});
+    check_all_types(
+        &(struct variant){"dotprod as plain C", matmul_packed, matmul_scratch, false});
 }
 
 int main(void)
