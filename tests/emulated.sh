@@ -52,7 +52,7 @@ vga=$(first "$share/VGABIOS-lgpl-latest" "$share/VGABIOS-lgpl-latest.bin" \
 root=$work/root
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,hearth/tests/ops,hearth/examples/guide}
 cp "$(command -v busybox)" "$root/bin/busybox"
-for p in hearth tests/unit/test_cpuid tests/ops/test_{row_kernels,avx512_tables,matmul,experts,attend}; do
+for p in hearth tests/unit/test_cpuid tests/ops/test_{row_kernels,tables_avx512,matmul,experts,attend}; do
     mkdir -p "$root/hearth/build/$(dirname $p)"
     strip -g -o "$root/hearth/build/$p" "$B/$p"
     ldd "$B/$p" | grep -o '/[^ ]*'
@@ -66,7 +66,7 @@ cat >"$root/hearth/tests.sh" <<'TESTS'
 status=0
 build/tests/unit/test_cpuid || status=1
 build/tests/ops/test_row_kernels || status=1
-build/tests/ops/test_avx512_tables || status=1
+build/tests/ops/test_tables_avx512 || status=1
 build/tests/ops/test_matmul || status=1
 build/tests/ops/test_experts || status=1
 build/tests/ops/test_attend || status=1
