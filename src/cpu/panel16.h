@@ -169,24 +169,47 @@ VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
     }
 }
 
+/* Where some bits of codes 4k..4k+3 of all rows are: in a line of the block, n from bit `from`
+ * of each byte on; in a code they are those from bit `to` on. */
+struct piece {
+    uint32_t line;
+    int from, n, to;
+};
+
+VEC_INLINE struct piece low_piece(const struct layout t, int k)
+{
+    switch (t.bits) {
+    case 8: return (struct piece){(uint32_t)k, 0, 8, 0};
+    case 4: return (struct piece){(uint32_t)k % 4, k < 4 ? 0 : 4, 4, 0};
+    case 2: return (struct piece){(uint32_t)k / 4, 2 * (k % 4), 2, 0};
+    default: return (struct piece){0, k, 1, 1};
+    }
+}
+
+/* Those of more_bits where there are others. */
+VEC_INLINE struct piece high_piece(const struct layout t, int k)
+{
+    if (t.more_bits == 1) return (struct piece){t.bits, k, 1, (int)t.bits};
+    return (struct piece){t.bits + (uint32_t)k / 4, 2 * (k % 4), 2, (int)t.bits};
+}
+
+VEC_INLINE bool has_high(const struct layout t)
+{
+    return t.bits > 0 && t.more_bits > 0;
+}
+
+VEC_INLINE bz take(bz line, struct piece p)
+{
+    return z_bits(line, p.from, p.n, p.to);
+}
+
 /* Codes 4k..4k+3 of all rows, plus the offset. */
 VEC_INLINE bz read_codes(const struct layout t, const uint8_t *p, int k)
 {
-    bz q;
-    if (t.bits == 8) return z_load(p + 64 * k);
-    if (t.bits == 4) {
-        q = z_bits(z_load(p + 64 * (k & 3)), k < 4 ? 0 : 4, 4, 0);
-        p += 256;
-    } else if (t.bits == 2) {
-        q = z_bits(z_load(p + 64 * (k / 4)), 2 * (k % 4), 2, 0);
-        p += 128;
-    } else {
-        return z_bits(z_load(p), k, 1, 1);
-    }
-    if (t.more_bits == 1) q |= z_bits(z_load(p), k, 1, (int)t.bits);
-    if (t.more_bits == 2) q |= z_bits(z_load(p + 64 * (k / 4)), 2 * (k % 4), 2, 4);
-    if (t.codebook) q = z_lookup(t.codebook, q);
-    return q;
+    const struct piece low = low_piece(t, k), high = high_piece(t, k);
+    bz q = take(z_load(p + 64 * low.line), low);
+    if (has_high(t)) q |= take(z_load(p + 64 * high.line), high);
+    return t.codebook ? z_lookup(t.codebook, q) : q;
 }
 
 /* What the blocks of a stripe add up to, for one row; min where a type has one of the whole
