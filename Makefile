@@ -115,9 +115,9 @@ SRC := $(filter-out $(LEFT_OUT),$(sort $(wildcard src/*/*.c)))
 # The kernels of AVX2 once more, with vectors of 128 bits (src/cpu/simd.h): first, for one of them
 # takes the longest of all.
 SIMD_OBJ := $(sort $(patsubst %_avx2.c,$B/%_simd.o,$(wildcard src/cpu/*_avx2.c)))
-# Those of AVX-512 once more, with GFNI (src/cpu/gfni.h).
-GFNI_OBJ := $(if $(X86_64),$B/src/cpu/matmul_gfni.o)
-OBJ := $(SIMD_OBJ) $(GFNI_OBJ) $(SRC:%.c=$B/%.o)
+# Products of AVX-512 twice more, with GFNI (src/cpu/gfni.h) and for Zen 5 (src/cpu/zen5.h).
+AGAIN_OBJ := $(if $(X86_64),$(patsubst %,$B/src/cpu/matmul_%.o,gfni zen5))
+OBJ := $(SIMD_OBJ) $(AGAIN_OBJ) $(SRC:%.c=$B/%.o)
 MAIN := $B/src/app/main.o
 LIB := $B/libhearth.a
 
@@ -130,9 +130,9 @@ $B/src/cpu/%_avx512.o: ISA := $(AVX512)
 $B/src/cpu/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 $B/src/cpu/%_dotprod.o: ISA := -include src/cpu/simd.h -Wno-psabi -march=armv8.2-a+dotprod
 $(SIMD_OBJ): ISA := -include src/cpu/simd.h -Wno-psabi $(if $(X86_64),-msse4.1)
-$(GFNI_OBJ): ISA := -include src/cpu/gfni.h $(AVX512) -mgfni
+$(AGAIN_OBJ): ISA = -include $(@:$B/src/cpu/matmul_%.o=src/cpu/%.h) $(AVX512) -mgfni
 # Vectors of 64 bytes as plain C: how they would be passed to other files does not matter.
-$(patsubst %,$B/tests/ops/test_%.o,emulated emulated_attend row_kernels): ISA := -Wno-psabi
+$(patsubst %,$B/tests/ops/test_%.o,emulated emulated_zen5 emulated_attend row_kernels): ISA := -Wno-psabi
 $(patsubst %,$B/tests/ops/test_emulated_%.o,avxvnni dotprod): ISA := -mavx2 -mf16c -mfma
 
 .PHONY: all
@@ -155,7 +155,7 @@ $B/%.o: %.c $B/flags
 	$(compile)
 $(SIMD_OBJ): $B/%_simd.o: %_avx2.c $B/flags
 	$(compile)
-$(GFNI_OBJ): $B/%_gfni.o: %_avx512.c $B/flags
+$(AGAIN_OBJ): src/cpu/matmul_avx512.c $B/flags
 	$(compile)
 
 # Only the files that name the installed places are built again when PREFIX changes.

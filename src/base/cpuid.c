@@ -125,20 +125,23 @@ bool cpuid_amx(void)
            syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
 }
 
-static bool is_amd;
+static unsigned amd_family;
 
-static void ask_vendor(void)
+/* Leaf 1 as in AMD's manual, volume 3, appendix E. */
+static void ask_family(void)
 {
     const struct leaf l = leaf(0);
     const unsigned name[] = {l.ebx, l.edx, l.ecx};
-    is_amd = memcmp(name, "AuthenticAMD", sizeof name) == 0;
+    if (memcmp(name, "AuthenticAMD", sizeof name) != 0) return;
+    const unsigned eax = leaf(1).eax, family = eax >> 8 & 15;
+    amd_family = family < 15 ? family : family + (eax >> 20 & 255);
 }
 
-bool cpuid_amd(void)
+unsigned cpuid_amd_family(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, ask_vendor);
-    return is_amd;
+    pthread_once(&once, ask_family);
+    return amd_family;
 }
 
 #else
@@ -173,9 +176,9 @@ bool cpuid_amx(void)
     return false;
 }
 
-bool cpuid_amd(void)
+unsigned cpuid_amd_family(void)
 {
-    return false;
+    return 0;
 }
 
 #endif

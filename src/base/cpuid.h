@@ -33,7 +33,8 @@ bool cpuid_gfni(void);
  * process and for good, and is false where the system refuses. */
 bool cpuid_amx(void);
 
-/* A processor of AMD; asked once, so it may be called at any time. */
-bool cpuid_amd(void);
+/* The family of a processor of AMD, 0 of others; asked once, so it may be called at any time.
+ */
+unsigned cpuid_amd_family(void);
 
 #endif

@@ -589,7 +589,7 @@ static const struct attend_few *few_of(const struct kv_layer *kv)
 {
     const size_t unit = kv_type_codes(kv->type) ? 2 * KV_BLOCK : Z_LANES;
     if (kv->head_dim_v % unit != 0) return NULL;
-    return cpuid_amd() ? &few_second : &few_first;
+    return cpuid_amd_family() ? &few_second : &few_first;
 }
 
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,

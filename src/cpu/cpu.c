@@ -68,11 +68,14 @@ const char *cpu_isa_name(enum cpu_isa isa)
 
 static enum cpu_isa best; /* by choose_best */
 
+enum { FAMILY_ZEN5 = 26 };
+
 /* The kernels of an instruction set, on this processor. */
 static const struct kernels *set_of(enum cpu_isa isa)
 {
     if (isa != CPU_AVX512) return isas[isa].kernels;
-    if (cpuid_amd())
+    if (cpuid_amd_family() >= FAMILY_ZEN5 && cpuid_gfni()) return X86_64(kernels_zen5);
+    if (cpuid_amd_family())
         return cpuid_gfni() ? X86_64(kernels_gfni_amd) : X86_64(kernels_avx512_amd);
     return cpuid_gfni() ? X86_64(kernels_gfni) : X86_64(kernels_avx512);
 }

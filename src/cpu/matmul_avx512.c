@@ -10,7 +10,12 @@
 
 enum {
     TILE_ROWS = 8,
-    MOST_NEAR = 4, /* rows of a tile that may ask for lines as READ_AHEAD_NEAR has it */
+    MOST_NEAR = 4, /* rows of a tile that may ask for lines in another way than READ_AHEAD */
+#ifdef CPU_ZEN5_H
+    FOR_ZEN5 = true,
+#else
+    FOR_ZEN5 = false,
+#endif
 };
 
 /* Where the dots of a strip's rows begin: minus the offset of the codes times the sums of
@@ -55,14 +60,108 @@ struct tile_rows {
     size_t at, n;
 };
 
+/* Adds the dots of the block whose codes are at w and the activations at q, of n rows: to id0,
+ * and of the second half to id1 if it is apart. Lines of later blocks are asked for.
+ *
+ * Four columns of all rows after four columns. */
+VEC_INLINE void dots_by_columns(const struct layout t, int n, const uint8_t *w,
+                                const struct ahead ahead, const int8_t *q, bool two_chains,
+                                iz id0[TILE_ROWS], iz id1[TILE_ROWS])
+{
+    UNROLL for (int i = 0; i < 8; i++)
+    {
+        const int k = two_chains ? i % 2 * 4 + i / 2 : i;
+        bz codes = read_codes(t, w, k);
+        prefetch_codes(t, w, ahead, (uint32_t)i, &codes);
+        const bool second = (t.halves || two_chains) && k >= 4;
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            iz *id = second ? &id1[r] : &id0[r];
+            *id = z_dot_all_4(*id, codes, q + A8_BLOCK * r + 4 * k);
+        }
+    }
+}
+
+/* Lines of a block's codes that are read more than once, from their first reading on. */
+struct lines {
+    bz low[4], high;
+};
+
+/* Codes 4k..4k+3, and for what k reads first, its lines into `lines`. */
+VEC_INLINE bz read_codes_once(const struct layout t, const uint8_t *w, int k,
+                              struct lines *lines)
+{
+    const struct piece low = low_piece(t, k), high = high_piece(t, k);
+    const int first_low = t.bits >= 4 ? (int)low.line : 4 * (int)low.line;
+    if (k == first_low) lines->low[low.line % 4] = z_in_register(z_load(w + 64 * low.line));
+    bz q = take(lines->low[low.line % 4], low);
+    if (has_high(t)) {
+        if (k % (t.more_bits == 1 ? 8 : 4) == 0)
+            lines->high = z_in_register(z_load(w + 64 * high.line));
+        q |= take(lines->high, high);
+    }
+    return t.codebook ? z_lookup(t.codebook, q) : q;
+}
+
+/* The same, a row of half a block after the other: a quarter of the rows load their activations
+ * by one instruction where the others take four. Zen 5 loads as often as it multiplies, and
+ * shuffles beside. ns per block, in cache, by columns, with no row so, a quarter, half: Q4_0
+ * with 4 rows 8.1 7.9 7.3 7.4, with 8 14.3 13.5 12.3 12.8; Q8_0 8.3 7.9 7.2 7.3, 15.1 14.1 12.3
+ * 13.7; Q4_K 8.4 8.1 7.8 8.6, 14.9 14.5 14.4 15.7; Q6_K 9.6 9.2 8.7 9.0, 17.7 16.9 15.8 15.4.
+ * Lines of Q4_0 loaded once for both halves: 1 row 3.5 and 2.6, 4 rows 7.3 and 6.4 (Zen 5,
+ * 2026-11). */
+VEC_INLINE void dots_by_rows(const struct layout t, int n, const uint8_t *w,
+                             const struct ahead ahead, const int8_t *q, bool two_chains,
+                             iz id0[TILE_ROWS], iz id1[TILE_ROWS])
+{
+    struct lines lines = {0};
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        bz codes[4];
+        UNROLL for (int k = 0; k < 4; k++)
+        {
+            codes[k] = read_codes_once(t, w, 4 * half + k, &lines);
+            prefetch_codes(t, w, ahead, (uint32_t)(4 * half + k), &codes[k]);
+        }
+        const bool second = (t.halves || two_chains) && half == 1;
+        UNROLL for (int r = 0; r < n; r++)
+        {
+            iz *id = second ? &id1[r] : &id0[r];
+            const int8_t *x = q + A8_BLOCK * r + A8_BLOCK / 2 * half;
+            if (r < (n + 1) / 4) {
+                *id = z_dot_all_16(*id, codes, x);
+                continue;
+            }
+            UNROLL for (int k = 0; k < 4; k++) *id = z_dot_all_4(*id, codes[k], x + 4 * k);
+        }
+    }
+}
+
+/* How a tile of n rows asks for lines. What the compiler knows takes no registers: a hundredth
+ * of eight rows of Q4_K.
+ *
+ * On Zen 5 a few rows whose codes are not bytes pass by, for a line on its way to the second
+ * cache costs there, and codes that are bytes come as fast as its own reading ahead is. ms of a
+ * step of the 0.6B shape, 2 threads, with 1, 4 and 8 rows, as READ_AHEAD, once 8 KiB ahead, so
+ * passing by, and once 64 bytes ahead: Q4_0 8.0 8.9 12.1, 8.0 8.9 12.2, 7.7 8.7 11.9, 8.9 11.9
+ * 16.4; Q6_K 9.6 10.3 15.2, 9.7 10.1 15.2, 9.2 9.7 14.7, 13.8 18.3 23.3; Q8_0 13.4 14.7 15.3,
+ * 12.6 15.8 17.0, 12.8 15.9 17.1, 11.9 14.9 19.8 (Zen 5, 2026-11). Steps of many rows, whose
+ * tiles are of eight, read a panel again and again: those do not pass by. */
+VEC_INLINE struct ahead ahead_of(const struct layout t, int n, const struct tile_rows *rows)
+{
+    if (n > MOST_NEAR) return READ_AHEAD;
+    if (FOR_ZEN5 && t.bits == 8) return (struct ahead){.near = 64, .way = AHEAD_ONCE};
+    if (FOR_ZEN5) return (struct ahead){.near = 8192, .way = AHEAD_PASSING};
+    return (struct ahead){rows->ahead.far, rows->ahead.near, AHEAD_TWICE};
+}
+
 /* out[r] = values of row r of the tile, before bias and keep. */
 VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_blocks,
                      const struct tile_rows *rows, fz out[TILE_ROWS])
 {
     const struct strip *x = &rows->x;
     const struct begins begins = rows->begins;
-    /* What the compiler knows takes no registers: a hundredth of eight rows of Q4_K. */
-    const struct ahead ahead = n > MOST_NEAR ? READ_AHEAD : rows->ahead;
+    const struct ahead ahead = ahead_of(t, n, rows);
     /* A few rows alone would wait for the sums of their one chain: two of each go on side by
      * side. Cycles per block, in cache, so and with one: Q4_0 with 3 rows 30.2 and 32.4, with 4
      * 37.3 and 39.2; of 6 and 8 they are equal (Emerald Rapids, 2026-11). */
@@ -89,18 +188,10 @@ VEC_INLINE void tile(const struct layout t, int n, const uint8_t *w, size_t n_bl
                 id0[r] = z_all_i(t.offset ? begins.whole_or_first[at + (size_t)r] : 0);
                 id1[r] = z_all_i(t.offset && t.halves ? begins.second[at + (size_t)r] : 0);
             }
-            UNROLL for (int i = 0; i < 8; i++)
-            {
-                const int k = two_chains ? i % 2 * 4 + i / 2 : i;
-                bz codes = read_codes(t, w, k);
-                prefetch_codes(t, w, ahead, (uint32_t)i, &codes);
-                const bool second = (t.halves || two_chains) && k >= 4;
-                UNROLL for (int r = 0; r < n; r++)
-                {
-                    iz *id = second ? &id1[r] : &id0[r];
-                    *id = z_dot_all_4(*id, codes, q + A8_BLOCK * r + 4 * k);
-                }
-            }
+            if (FOR_ZEN5)
+                dots_by_rows(t, n, w, ahead, q, two_chains, id0, id1);
+            else
+                dots_by_columns(t, n, w, ahead, q, two_chains, id0, id1);
             w += t.code_bytes;
             UNROLL for (int r = 0; r < n; r++)
             {
@@ -262,10 +353,12 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     matmul(m, lo, hi, 0, scratch);
 }
 
+#ifndef CPU_ZEN5_H
 static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
 {
     matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? MOST_NEAR : 1, scratch);
 }
+#endif
 
 /* All that is the same on every processor. */
 #define AVX512_TABLE                                                                  \
@@ -274,4 +367,6 @@ static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scrat
     .attend_scratch = avx512_attend_scratch, .attend = avx512_attend, AVX512_ROWS
 
 const struct kernels kernels_avx512 = {.matmul = avx512_matmul, AVX512_TABLE};
+#ifndef CPU_ZEN5_H
 const struct kernels kernels_avx512_amd = {.matmul = matmul_amd, AVX512_TABLE};
+#endif

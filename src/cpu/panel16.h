@@ -19,6 +19,11 @@ enum { BLOCKS_PER_STRIPE = STRIPE_LEN / A8_BLOCK };
  * 26.0, as in READ_AHEAD 34.3 and 27.1; reading alone 35 (Granite Rapids, 2026-11). */
 struct ahead {
     size_t far, near;
+    enum ahead_way {
+        AHEAD_TWICE,
+        AHEAD_ONCE,    /* to the first alone */
+        AHEAD_PASSING, /* and past the others: it is not read again */
+    } way;
 };
 static const struct ahead READ_AHEAD = {.far = 8192, .near = 2048};
 
@@ -147,8 +152,11 @@ VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head,
 {
     UNROLL for (uint32_t i = 0; i < t.head_bytes; i += 64)
     {
-        z_fetch_far(head + ahead.far + i);
-        z_fetch_near(head + ahead.near + i);
+        if (ahead.way == AHEAD_TWICE) z_fetch_far(head + ahead.far + i);
+        if (ahead.way == AHEAD_PASSING)
+            z_fetch_passing(head + ahead.near + i);
+        else
+            z_fetch_near(head + ahead.near + i);
     }
 }
 
@@ -164,8 +172,11 @@ VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
     const uint32_t step = t.code_bytes / 8;
     UNROLL for (uint32_t at = 0; at < t.code_bytes; at += 64)
     {
-        if (at / step == i) *v = z_prefetch_far(*v, codes + ahead.far + at);
-        if (at / step == (i ^ 1)) *v = z_prefetch_near(*v, codes + ahead.near + at);
+        const uint8_t *far = codes + ahead.far + at, *near = codes + ahead.near + at;
+        if (ahead.way == AHEAD_TWICE && at / step == i) *v = z_prefetch_far(*v, far);
+        if (at / step != (i ^ 1)) continue;
+        *v = ahead.way == AHEAD_PASSING ? z_prefetch_passing(*v, near)
+                                        : z_prefetch_near(*v, near);
     }
 }
 

@@ -130,7 +130,7 @@ VEC_INLINE bz z_all_4(const void *p)
 
 #ifdef __AVX512VNNI__
 
-/* The line of p is asked for: into the second cache, into the first. */
+/* The line of p is asked for: into the second cache, into the first, into the first alone. */
 VEC_INLINE void z_fetch_far(const void *p)
 {
     _mm_prefetch((const char *)p, _MM_HINT_T1);
@@ -139,6 +139,11 @@ VEC_INLINE void z_fetch_far(const void *p)
 VEC_INLINE void z_fetch_near(const void *p)
 {
     _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
+VEC_INLINE void z_fetch_passing(const void *p)
+{
+    _mm_prefetch((const char *)p, _MM_HINT_NTA);
 }
 
 /* Sixteen values at p, aligned to 64, past the caches; z_streamed() comes before another thread
@@ -153,8 +158,8 @@ VEC_INLINE void z_streamed(void)
     _mm_sfence();
 }
 
-/* v, once the line at p is asked for: into the second cache, into the first. Compilers would
- * move requests that nothing depends on to where a block begins. */
+/* v, once the line at p is asked for, as z_fetch_far, near and passing do. Compilers would move
+ * requests that nothing depends on to where a block begins. */
 VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
 {
     __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*p));
@@ -164,6 +169,12 @@ VEC_INLINE bz z_prefetch_far(bz v, const uint8_t *p)
 VEC_INLINE bz z_prefetch_near(bz v, const uint8_t *p)
 {
     __asm__ volatile("prefetcht0 %1" : "+v"(v) : "m"(*p));
+    return v;
+}
+
+VEC_INLINE bz z_prefetch_passing(bz v, const uint8_t *p)
+{
+    __asm__ volatile("prefetchnta %1" : "+v"(v) : "m"(*p));
     return v;
 }
 
@@ -196,6 +207,24 @@ VEC_INLINE iz z_dot_all_4(iz acc, bz u, const int8_t *p)
 #endif
 }
 
+/* z_dot of acc and u[0..3] with the four bytes at p, p + 4, p + 8 and p + 12 in every lane:
+ * they are loaded at once, and each four are brought to all lanes by a shuffle. */
+VEC_INLINE iz z_dot_all_16(iz acc, const bz u[4], const int8_t *p)
+{
+    const __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+    acc = z_dot(acc, u[0], (bz)_mm512_shuffle_epi32(v, 0x00));
+    acc = z_dot(acc, u[1], (bz)_mm512_shuffle_epi32(v, 0x55));
+    acc = z_dot(acc, u[2], (bz)_mm512_shuffle_epi32(v, 0xaa));
+    return z_dot(acc, u[3], (bz)_mm512_shuffle_epi32(v, 0xff));
+}
+
+/* v, in a register: compilers would load it again where it is used again. */
+VEC_INLINE bz z_in_register(bz v)
+{
+    __asm__("" : "+v"(v));
+    return v;
+}
+
 /* table[code] for codes below 16. */
 VEC_INLINE bz z_lookup(const void *table, bz codes)
 {
@@ -216,6 +245,11 @@ VEC_INLINE void z_fetch_far(const void *p)
 }
 
 VEC_INLINE void z_fetch_near(const void *p)
+{
+    (void)p;
+}
+
+VEC_INLINE void z_fetch_passing(const void *p)
 {
     (void)p;
 }
@@ -241,6 +275,12 @@ VEC_INLINE bz z_prefetch_near(bz v, const uint8_t *p)
     return v;
 }
 
+VEC_INLINE bz z_prefetch_passing(bz v, const uint8_t *p)
+{
+    (void)p;
+    return v;
+}
+
 VEC_INLINE iz z_widen(const void *p)
 {
     b16 v;
@@ -258,6 +298,18 @@ VEC_INLINE iz z_dot(iz acc, bz u, bz s)
 VEC_INLINE iz z_dot_all_4(iz acc, bz u, const int8_t *p)
 {
     return z_dot(acc, u, z_all_4(p));
+}
+
+VEC_INLINE iz z_dot_all_16(iz acc, const bz u[4], const int8_t *p)
+{
+    for (int i = 0; i < 4; i++)
+        acc = z_dot_all_4(acc, u[i], p + 4 * i);
+    return acc;
+}
+
+VEC_INLINE bz z_in_register(bz v)
+{
+    return v;
 }
 
 VEC_INLINE bz z_lookup(const void *table, bz codes)

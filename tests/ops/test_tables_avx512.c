@@ -1,4 +1,4 @@
-/* The products of AVX-512 have four tables, and a backend takes the one that is for its
+/* The products of AVX-512 have several tables, and a backend takes the one that is for its
  * processor. Here the processor computes with each whose instructions it has, against the
  * scalar reference. */
 #include "ops.h"
@@ -15,6 +15,7 @@ static struct table {
     {"avx512 on AMD", cpuid_avx512, &kernels_avx512_amd},
     {"avx512 with gfni", cpuid_gfni, &kernels_gfni},
     {"avx512 with gfni on AMD", cpuid_gfni, &kernels_gfni_amd},
+    {"avx512 on Zen 5", cpuid_gfni, &kernels_zen5},
 };
 enum { N_TABLES = sizeof tables / sizeof *tables };
 
