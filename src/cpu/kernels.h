@@ -347,8 +347,8 @@ struct kernels {
 
 extern const struct kernels kernels_scalar, kernels_simd, kernels_dotprod, kernels_avx2,
     kernels_avxvnni, kernels_avx512, kernels_amx;
-/* kernels_avx512 with GFNI, both as AMD's processors like to read memory, and the second as its
- * Zen 5 does. */
+/* kernels_avx512 with GFNI, both as AMD's processors like to read memory, and for its Zen 5
+ * (zen5.h). */
 extern const struct kernels kernels_gfni, kernels_avx512_amd, kernels_gfni_amd, kernels_zen5;
 
 /* Ops that have one form for all instruction sets. */
