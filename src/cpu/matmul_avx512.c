@@ -140,17 +140,19 @@ VEC_INLINE void dots_by_rows(const struct layout t, int n, const uint8_t *w,
 /* How a tile of n rows asks for lines. What the compiler knows takes no registers: a hundredth
  * of eight rows of Q4_K.
  *
- * On Zen 5 a few rows whose codes are not bytes pass by, for a line on its way to the second
- * cache costs there, and codes that are bytes come as fast as its own reading ahead is. ms of a
- * step of the 0.6B shape, 2 threads, with 1, 4 and 8 rows, as READ_AHEAD, once 8 KiB ahead, so
- * passing by, and once 64 bytes ahead: Q4_0 8.0 8.9 12.1, 8.0 8.9 12.2, 7.7 8.7 11.9, 8.9 11.9
- * 16.4; Q6_K 9.6 10.3 15.2, 9.7 10.1 15.2, 9.2 9.7 14.7, 13.8 18.3 23.3; Q8_0 13.4 14.7 15.3,
- * 12.6 15.8 17.0, 12.8 15.9 17.1, 11.9 14.9 19.8 (Zen 5, 2026-11). Steps of many rows, whose
- * tiles are of eight, read a panel again and again: those do not pass by. */
+ * On Zen 5 a few rows pass by, for a line on its way to the second cache costs there, and one
+ * row of codes that are bytes comes as fast as its own reading ahead is. ms of a step of the
+ * 0.6B shape, 2 threads, with 1, 4 and 8 rows, as READ_AHEAD, once 8 KiB ahead, so passing by,
+ * and once 64 bytes ahead: Q4_0 8.0 8.9 12.1, 8.0 8.9 12.2, 7.7 8.7 11.9, 8.9 11.9 16.4;
+ * Q6_K 9.6 10.3 15.2, 9.7 10.1 15.2, 9.2 9.7 14.7, 13.8 18.3 23.3;
+ * Q8_0 13.4 14.7 15.3, 12.6 15.8 17.0, 12.8 15.9 17.1, 11.9 14.9 19.8, and once lines were
+ * asked for as they lie, 1, 2, 3, 4 rows, passing by 10.0 10.5 10.8 11.2, 64 bytes
+ * ahead 9.7 10.6 11.5 12.2 (Zen 5, 2026-11). Steps of many rows, whose tiles are of eight, read
+ * a panel again and again: those do not pass by. */
 VEC_INLINE struct ahead ahead_of(const struct layout t, int n, const struct tile_rows *rows)
 {
     if (n > MOST_NEAR) return READ_AHEAD;
-    if (FOR_ZEN5 && t.bits == 8) return (struct ahead){.near = 64, .way = AHEAD_ONCE};
+    if (FOR_ZEN5 && t.bits == 8 && n == 1) return (struct ahead){.near = 64, .way = AHEAD_ONCE};
     if (FOR_ZEN5) return (struct ahead){.near = 8192, .way = AHEAD_PASSING};
     return (struct ahead){rows->ahead.far, rows->ahead.near, AHEAD_TWICE};
 }

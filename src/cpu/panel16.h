@@ -165,7 +165,8 @@ VEC_INLINE void prefetch_head(const struct layout t, const uint8_t *head,
  * reads wait. Cycles per block of 16 values, 2 threads, from memory, at once and in steps: Q4_0
  * with 4 rows 61 and 56, with 8 71 and 67; Q8_0 with 8 109 and 102 (Emerald Rapids, 2026-11).
  * Lines are asked for as they lie, for the processor's own reading ahead follows them: in the
- * order in which two chains read codes the GB/s of READ_AHEAD were 30.1 and 25.9. */
+ * order in which two chains read codes the GB/s of READ_AHEAD were 30.1 and 25.9. Near requests
+ * fall between far ones where there are both. */
 VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
                                const struct ahead ahead, uint32_t i, bz *v)
 {
@@ -174,7 +175,7 @@ VEC_INLINE void prefetch_codes(const struct layout t, const uint8_t *codes,
     {
         const uint8_t *far = codes + ahead.far + at, *near = codes + ahead.near + at;
         if (ahead.way == AHEAD_TWICE && at / step == i) *v = z_prefetch_far(*v, far);
-        if (at / step != (i ^ 1)) continue;
+        if (at / step != (ahead.way == AHEAD_TWICE ? i ^ 1 : i)) continue;
         *v = ahead.way == AHEAD_PASSING ? z_prefetch_passing(*v, near)
                                         : z_prefetch_near(*v, near);
     }
