@@ -33,8 +33,7 @@ bool cpuid_gfni(void);
  * process and for good, and is false where the system refuses. */
 bool cpuid_amx(void);
 
-/* The family of a processor of AMD, 0 of others; asked once, so it may be called at any time.
- */
+/* The family of a processor of AMD, 0 of others; asked once, so callers may ask at any time. */
 unsigned cpuid_amd_family(void);
 
 #endif

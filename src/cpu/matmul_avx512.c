@@ -105,11 +105,11 @@ VEC_INLINE bz read_codes_once(const struct layout t, const uint8_t *w, int k,
 
 /* The same, a row of half a block after the other: a quarter of the rows load their activations
  * by one instruction where the others take four. Zen 5 loads as often as it multiplies, and
- * shuffles beside. ns per block, in cache, by columns, with no row so, a quarter, half: Q4_0
- * with 4 rows 8.1 7.9 7.3 7.4, with 8 14.3 13.5 12.3 12.8; Q8_0 8.3 7.9 7.2 7.3, 15.1 14.1 12.3
- * 13.7; Q4_K 8.4 8.1 7.8 8.6, 14.9 14.5 14.4 15.7; Q6_K 9.6 9.2 8.7 9.0, 17.7 16.9 15.8 15.4.
- * Lines of Q4_0 loaded once for both halves: 1 row 3.5 and 2.6, 4 rows 7.3 and 6.4 (Zen 5,
- * 2026-11). */
+ * shuffles beside. ns per block, in cache, with 4 and 8 rows, by columns and so: Q4_0 7.8 13.6,
+ * 6.4 12.1; Q8_0 8.2 14.4, 7.2 12.8; Q4_K 8.0 13.8, 7.3 13.9; Q6_K 8.9 16.8, 8.1 14.8. Of the
+ * rows none, a quarter, half, 8 rows: Q4_0 13.5 12.3 12.8, Q4_K 14.5 14.4 15.7, Q6_K 16.9 15.8
+ * 15.4. Lines of Q4_0 loaded for each half and once: 1 row 3.5 and 2.6, 4 rows 7.3 and 6.4 (Zen
+ * 5, 2026-11). */
 VEC_INLINE void dots_by_rows(const struct layout t, int n, const uint8_t *w,
                              const struct ahead ahead, const int8_t *q, bool two_chains,
                              iz id0[TILE_ROWS], iz id1[TILE_ROWS])
@@ -281,7 +281,7 @@ size_t avx512_matmul_scratch(size_t n_cols)
     return floats > begins ? floats : begins;
 }
 
-/* What AMD's processors read fastest with while products are few: they read ahead by
+/* What AMD's Zen 4 reads fastest with while products are few: its processors read ahead by
  * themselves, but not behind lines that were asked for long before. ms of a step of the 0.6B
  * shape, 2 threads, as READ_AHEAD, in one level 5 KiB ahead, and so, in brackets while memory
  * was slow: 1 row of Q4_0 9.8, 8.2 and 8.1 (12.4, 11.4, 11.5), Q4_K_M 9.9, 9.0 and 9.0
@@ -355,13 +355,6 @@ void avx512_matmul(const struct matmul *m, size_t lo, size_t hi, void *scratch)
     matmul(m, lo, hi, 0, scratch);
 }
 
-#ifndef CPU_ZEN5_H
-static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
-{
-    matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? MOST_NEAR : 1, scratch);
-}
-#endif
-
 /* All that is the same on every processor. */
 #define AVX512_TABLE                                                                  \
     .name = "avx512", .packs = true, .bytes_unsigned = true, .macs_per_ms = 40000000, \
@@ -369,6 +362,12 @@ static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scrat
     .attend_scratch = avx512_attend_scratch, .attend = avx512_attend, AVX512_ROWS
 
 const struct kernels kernels_avx512 = {.matmul = avx512_matmul, AVX512_TABLE};
+
 #ifndef CPU_ZEN5_H
+static void matmul_amd(const struct matmul *m, size_t lo, size_t hi, void *scratch)
+{
+    matmul(m, lo, hi, pack_format(m->w->base.type)->bits == 8 ? MOST_NEAR : 1, scratch);
+}
+
 const struct kernels kernels_avx512_amd = {.matmul = matmul_amd, AVX512_TABLE};
 #endif
