@@ -24,13 +24,18 @@ static inline void run_a_little(struct backend *be, const struct model *m)
     struct err err;
     const struct program *p = model_program(m);
     struct exec *x = exec_new(be, p, TRIAL_ROWS, &err);
-    void *page = backend_page_new(be, p->page_bytes[PAGE_FULL] + 1);
-    void *window = backend_page_new(be, p->page_bytes[PAGE_WINDOW] + 1);
+    void *part[PAGE_PARTS] = {NULL, NULL};
+    bool is_there = true;
+    for (int i = 0; i < PAGE_PARTS; i++) {
+        if (p->page_bytes[i] == 0) continue;
+        part[i] = backend_page_new(be, p->page_bytes[i], p->page_unit[i]);
+        is_there = is_there && part[i];
+    }
     void *state[2] = {NULL, NULL};
     for (int i = 0; i < 2 && p->state_bytes; i++)
         state[i] = backend_state_new(be, p->state_bytes);
     float *logits = mem_zalloc(TRIAL_ROWS * p->n_vocab, sizeof *logits);
-    if (x && page && window && (!p->state_bytes || (state[0] && state[1]))) {
+    if (x && is_there && (!p->state_bytes || (state[0] && state[1]))) {
         int32_t ids[2 * TRIAL_ROWS];
         for (int i = 0; i < 2 * TRIAL_ROWS; i++)
             ids[i] = (int32_t)((size_t)i % p->n_vocab);
@@ -38,7 +43,7 @@ static inline void run_a_little(struct backend *be, const struct model *m)
             const struct step step = {.n_rows = TRIAL_ROWS,
                                       .pos = pos,
                                       .tokens = ids + pos,
-                                      .pages = {&page, &window},
+                                      .pages = {&part[PAGE_FULL], &part[PAGE_WINDOW]},
                                       .n_logits = pos ? 1 : TRIAL_ROWS,
                                       .logits = logits,
                                       .state_in = state[pos > 0],
@@ -49,8 +54,8 @@ static inline void run_a_little(struct backend *be, const struct model *m)
     free(logits);
     for (int i = 0; i < 2; i++)
         backend_state_free(be, state[i], p->state_bytes);
-    backend_page_free(be, page, p->page_bytes[PAGE_FULL] + 1);
-    backend_page_free(be, window, p->page_bytes[PAGE_WINDOW] + 1);
+    for (int i = 0; i < PAGE_PARTS; i++)
+        backend_page_free(be, part[i], p->page_bytes[i]);
     exec_free(x);
 }
 

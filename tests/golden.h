@@ -286,8 +286,9 @@ static inline void runner_draw(struct runner *r, const int32_t *ids, uint32_t n,
     while (r->n_pages < need) {
         for (int part = 0; part < PAGE_PARTS; part++) {
             const size_t n_bytes = model_program(r->m)->page_bytes[part];
+            const size_t unit = model_program(r->m)->page_unit[part];
             void **page = &r->pages[part][r->n_pages];
-            *page = n_bytes > 0 ? backend_page_new(r->be, n_bytes) : NULL;
+            *page = n_bytes > 0 ? backend_page_new(r->be, n_bytes, unit) : NULL;
             assert_true(*page || n_bytes == 0);
         }
         r->n_pages++;

@@ -43,7 +43,8 @@ static bool prepare(struct ops_bench *b, struct err *err)
     bool ok = true;
     for (int part = 0; part < PAGE_PARTS; part++)
         for (int i = 0; b->p->page_bytes[part] && i < MOST_PAGES; i++) {
-            b->pages[part][i] = backend_page_new(b->m.be, b->p->page_bytes[part]);
+            b->pages[part][i] =
+                backend_page_new(b->m.be, b->p->page_bytes[part], b->p->page_unit[part]);
             ok = ok && b->pages[part][i];
         }
     for (int i = 0; b->p->state_bytes && i < 2; i++) {

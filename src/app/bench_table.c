@@ -85,13 +85,13 @@ static uint32_t largest(const struct bench_list *l)
     return most;
 }
 
-static bool pages_open(struct bench_run *r, int part, size_t page_bytes)
+static bool pages_open(struct bench_run *r, int part, size_t page_bytes, size_t page_unit)
 {
     bool ok = true;
     uint8_t *zeros = mem_zalloc(page_bytes, 1);
     r->pages[part] = mem_zalloc(r->n_pages, sizeof *r->pages[part]);
     for (size_t i = 0; ok && i < r->n_pages && page_bytes > 0; i++) {
-        r->pages[part][i] = backend_page_new(r->m->be, page_bytes);
+        r->pages[part][i] = backend_page_new(r->m->be, page_bytes, page_unit);
         ok = r->pages[part][i] != NULL;
         if (ok) backend_page_write(r->m->be, r->pages[part][i], page_bytes, zeros);
     }
@@ -112,7 +112,7 @@ static bool run_open(struct bench_run *r, struct machine *m, uint32_t n_position
     for (uint32_t i = 0; i < n_rows; i++)
         r->tokens[i] = (int32_t)(i * 7919u % p->n_vocab);
     for (int part = 0; part < PAGE_PARTS; part++)
-        if (!pages_open(r, part, p->page_bytes[part]))
+        if (!pages_open(r, part, p->page_bytes[part], p->page_unit[part]))
             return err_set(err, ERR_MEMORY, "no memory for the keys and values of %u positions",
                            n_positions);
     return true;

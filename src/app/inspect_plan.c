@@ -76,7 +76,7 @@ static bool open_planner(struct planner *p, const struct options *o, struct err 
                                        .window = sizes.window};
     size_t n_vocab = tokenizer_n_vocab(p->tok);
     p->warm_bytes = limits.warm_bytes;
-    p->pool = page_pool_new(NULL, part_bytes);
+    p->pool = page_pool_new(NULL, part_bytes, NULL);
     p->tree = tree_new(p->pool, &limits, n_vocab, 0);
     p->logits = mem_zalloc(n_vocab, sizeof *p->logits);
     return true;

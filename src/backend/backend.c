@@ -136,9 +136,9 @@ bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_
     return x->be->impl->exec_advance(x, state_in, state_out, n_rows, err);
 }
 
-void *backend_page_new(struct backend *be, size_t page_bytes)
+void *backend_page_new(struct backend *be, size_t page_bytes, size_t page_unit)
 {
-    return be->impl->page_new(be, page_bytes);
+    return be->impl->page_new(be, page_bytes, page_unit);
 }
 
 void backend_page_free(struct backend *be, void *page, size_t page_bytes)

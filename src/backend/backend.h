@@ -141,8 +141,9 @@ bool exec_time(struct exec *x, const struct step *step, double *ms, struct err *
 bool exec_advance(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                   struct err *err);
 
-/* A part of a page, of page_bytes, uninitialised; NULL if there is no memory. */
-void *backend_page_new(struct backend *be, size_t page_bytes);
+/* A part of a page, of page_bytes and page_unit (of the program), uninitialised; NULL if there
+ * is no memory. A page that is asked for right after another is likely to lie beside it. */
+void *backend_page_new(struct backend *be, size_t page_bytes, size_t page_unit);
 void backend_page_free(struct backend *be, void *page, size_t page_bytes); /* NULL is fine */
 /* Copies a whole page into another of the same size. */
 void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes);

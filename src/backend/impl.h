@@ -34,7 +34,7 @@ struct backend_impl {
     /* NULL: it keeps no trail. */
     bool (*exec_advance)(struct exec *x, const void *state_in, void *state_out, uint32_t n_rows,
                          struct err *err);
-    void *(*page_new)(struct backend *be, size_t page_bytes);
+    void *(*page_new)(struct backend *be, size_t page_bytes, size_t page_unit);
     void (*page_free)(struct backend *be, void *page, size_t page_bytes);
     void (*page_copy)(struct backend *be, void *to, const void *from, size_t page_bytes);
     /* NULL: no page has its bytes in one piece there. */

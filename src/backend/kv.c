@@ -81,7 +81,8 @@ static size_t scale_bytes(enum kv_type type, size_t dim)
 
 struct kv_head kv_head_at(const struct kv_layer *kv, size_t head)
 {
-    struct kv_head at = {.k = kv->at + head * kv_head_bytes(kv)};
+    const size_t n_beside = kv->n_beside > 0 ? kv->n_beside : 1;
+    struct kv_head at = {.k = n_beside * (kv->at + head * kv_head_bytes(kv))};
     at.k_scales = at.k + kv_code_bytes(kv->type, kv->head_dim_k);
     at.v = at.k_scales + scale_bytes(kv->type, kv->head_dim_k);
     at.v_scales = at.v + kv_code_bytes(kv->type, kv->head_dim_v);
@@ -101,4 +102,16 @@ size_t kv_head_bytes(const struct kv_layer *kv)
 size_t kv_layer_bytes(const struct kv_layer *kv)
 {
     return kv->n_heads * kv_head_bytes(kv);
+}
+
+size_t kv_page_unit(const struct kv_layer *kv, size_t n_layers, enum page_part part)
+{
+    size_t unit = 0;
+    for (size_t i = 0; i < n_layers; i++) {
+        if (kv[i].part != part) continue;
+        const size_t n_bytes = kv_head_bytes(&kv[i]);
+        if (unit != 0 && unit != n_bytes) return 0;
+        unit = n_bytes;
+    }
+    return unit;
 }

@@ -73,5 +73,7 @@ struct kv_head kv_head_at(const struct kv_layer *kv, size_t head);
  * Multiples of 64. */
 size_t kv_head_bytes(const struct kv_layer *kv);
 size_t kv_layer_bytes(const struct kv_layer *kv);
+/* kv_head_bytes of all layers that are in a part of a page, if it is the same; else 0. */
+size_t kv_page_unit(const struct kv_layer *kv, size_t n_layers, enum page_part part);
 
 #endif

@@ -492,6 +492,10 @@ struct kv_layer {
     size_t head_dim_k, head_dim_v;
     size_t at;
     enum page_part part; /* PAGE_WINDOW: all that read it have windows */
+    /* Pages that a backend has side by side, in its own copy of a program: what the first has
+     * of a head, what the second has of it, and so on. 0: each page for itself, as `at` says.
+     */
+    size_t n_beside;
 };
 
 /* The rotation of a position: pair i turns by pos · freq[i]; cos and sin are both multiplied by
@@ -525,6 +529,7 @@ struct program {
     const struct row_scale *row_scales;
     const struct state_part *states;
     size_t page_bytes[PAGE_PARTS]; /* of one page, all layers */
+    size_t page_unit[PAGE_PARTS];  /* kv_page_unit */
     uint32_t window;    /* rows that layers of PAGE_WINDOW see at most; 0: there are none */
     size_t state_bytes; /* of one state, all layers; 0: the model is not recurrent */
     size_t n_vocab;     /* width of the logits */

@@ -201,14 +201,14 @@ static void page_free(struct backend *be, void *page, size_t page_bytes)
     free(pair);
 }
 
-static void *page_new(struct backend *be, size_t page_bytes)
+static void *page_new(struct backend *be, size_t page_bytes, size_t page_unit)
 {
     struct pair *pair = mem_zalloc(1, sizeof *pair);
     const size_t cut = page_cut(be, page_bytes);
     for (int side = 0; side < CUT_SIDES; side++) {
         const size_t n = side_bytes(side, page_bytes, cut);
         if (n == 0) continue;
-        pair->on[side] = backend_page_new(of(be)->on[side], n);
+        pair->on[side] = backend_page_new(of(be)->on[side], n, page_unit);
         if (pair->on[side]) continue;
         page_free(be, pair, page_bytes);
         return NULL;

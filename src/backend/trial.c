@@ -118,7 +118,9 @@ static float *run(struct trial *t, struct ref result, void *const *pages, void *
 static bool has_memory(const struct trial *t, void *pages[2], void *states[2])
 {
     for (int i = 0; i < 2; i++) {
-        if (t->p.n_kv) pages[i] = backend_page_new(t->be, t->p.page_bytes[PAGE_FULL]);
+        if (t->p.n_kv)
+            pages[i] =
+                backend_page_new(t->be, t->p.page_bytes[PAGE_FULL], t->p.page_unit[PAGE_FULL]);
         if (t->p.n_states) states[i] = backend_state_new(t->be, t->p.state_bytes);
         if ((t->p.n_kv && !pages[i]) || (t->p.n_states && !states[i]))
             return err_set(t->err, ERR_MEMORY, "%s: no memory for its self-test",

@@ -253,6 +253,7 @@ static struct ref try_attend(struct trial *t, const struct op_attend *a, bool jo
     t->kv.at = 0;
     t->p.n_kv = 1;
     t->p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t->kv);
+    t->p.page_unit[PAGE_FULL] = kv_head_bytes(&t->kv);
     t->first_rows = TRIAL_MANY;
     add(t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){part(in, n_q, n_k), part(in, n_q + n_k, n_v), 0};

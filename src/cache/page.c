@@ -22,7 +22,7 @@ struct page {
 
 struct page_pool {
     struct backend *be;
-    size_t part_bytes[PAGE_PARTS];
+    size_t part_bytes[PAGE_PARTS], part_units[PAGE_PARTS];
     size_t bytes; /* in use */
     void *spare[PAGE_PARTS][N_SPARE];
     size_t n_spare[PAGE_PARTS];
@@ -31,12 +31,15 @@ struct page_pool {
     void *on_new_user;
 };
 
-struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS])
+struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS],
+                                const size_t part_units[PAGE_PARTS])
 {
     struct page_pool *pool = mem_zalloc(1, sizeof *pool);
     pool->be = be;
-    for (int i = 0; i < PAGE_PARTS; i++)
+    for (int i = 0; i < PAGE_PARTS; i++) {
         pool->part_bytes[i] = part_bytes[i];
+        pool->part_units[i] = part_units ? part_units[i] : 0;
+    }
     return pool;
 }
 
@@ -109,7 +112,7 @@ void page_pool_prepare(struct page_pool *pool, const atomic_bool *stop)
         if (n_bytes == 0 || pool->n_spare[i] == N_SPARE) continue;
         void *zeros = calloc(1, n_bytes), *data = NULL;
         while (zeros && pool->n_spare[i] < N_SPARE && !cancel_is_set(stop) &&
-               (data = backend_page_new(pool->be, n_bytes))) {
+               (data = backend_page_new(pool->be, n_bytes, pool->part_units[i]))) {
             backend_page_write(pool->be, data, n_bytes, zeros);
             pool->spare[i][pool->n_spare[i]++] = data;
         }
@@ -117,12 +120,22 @@ void page_pool_prepare(struct page_pool *pool, const atomic_bool *stop)
     }
 }
 
+/* The oldest: those that were made one after the other may lie side by side. */
+static void *take_spare(struct page_pool *pool, enum page_part part)
+{
+    void **spare = pool->spare[part], *first = spare[0];
+    pool->n_spare[part]--;
+    for (size_t i = 0; i < pool->n_spare[part]; i++)
+        spare[i] = spare[i + 1];
+    return first;
+}
+
 static void *data_new(struct page_pool *pool, enum page_part part)
 {
     if (!pool->be) return &nothing;
     if (pool->n_spare[part] == 0) take_back(pool);
-    if (pool->n_spare[part] > 0) return pool->spare[part][--pool->n_spare[part]];
-    return backend_page_new(pool->be, pool->part_bytes[part]);
+    if (pool->n_spare[part] > 0) return take_spare(pool, part);
+    return backend_page_new(pool->be, pool->part_bytes[part], pool->part_units[part]);
 }
 
 static bool take_part(struct page_pool *pool, struct page *page, enum page_part part)

@@ -20,9 +20,11 @@ struct backend;
 struct page;
 struct page_pool;
 
-/* Parts of part_bytes each (0: there is no such part) from be, which outlives the pool. NULL:
- * pages without memory, which are counted like others, for planning without a model. */
-struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS]);
+/* Parts of part_bytes and part_units each, as a program has them (0 bytes: there is no such
+ * part; units NULL: 0), from be, which outlives the pool. NULL: pages without memory, which are
+ * counted like others, for planning without a model. */
+struct page_pool *page_pool_new(struct backend *be, const size_t part_bytes[PAGE_PARTS],
+                                const size_t part_units[PAGE_PARTS]);
 void page_pool_free(struct page_pool *pool); /* no page is in use or lent; NULL is fine */
 /* Bytes of all pages in use; those kept for later, or for a borrower alone, are not counted. */
 size_t page_pool_bytes(const struct page_pool *pool);

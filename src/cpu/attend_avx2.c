@@ -28,16 +28,16 @@ static void fold_sink(const struct attend *a, struct query *x, float sink)
         vec_store(x->o + e, vec_clip(vec_load(x->o + e)) * vec_all(before));
 }
 
-/* The pages of the next step: of each a run, for what the heads have lies side by side. */
+/* The pages of the next step: of each a run, for what the heads have lies side by side, or is
+ * of one head. */
 static void look_far(struct walk *w)
 {
-    const size_t n_bytes = kv_head_bytes(w->a->kv) * w->n_heads;
-    const size_t from = w->p + w->n_pages;
+    const size_t n_lines = kv_head_bytes(w->a->kv) * w->n_heads / 64;
+    const size_t from = w->next_p;
     const size_t to = w->end - from < w->n_pages ? w->end : from + w->n_pages;
     struct run *run = w->runs;
     for (size_t p = from; p < to; p++)
-        *run++ =
-            (struct run){(const char *)w->a->pages[p] + w->heads[0].k, n_bytes / 64, false};
+        *run++ = (struct run){(const char *)w->a->pages[p] + w->next_heads->k, n_lines, false};
     *run = (struct run){.at = (const char *)w->runs, .n_lines = 1, .is_last = true};
     w->far = (struct far){w->runs[0], w->runs[0].is_last ? w->runs : w->runs + 1};
 }
@@ -127,13 +127,58 @@ static void walk_step(struct walk *w, void *scratch)
         avx2_pages_f(w, scratch);
 }
 
-static void walk_pages(struct walk *w, size_t from, size_t to, void *scratch)
+/* Pages of a step. */
+static size_t at_once(const struct walk *w)
 {
-    const size_t n = w->n_heads * w->n, at_once = n < LANES ? LANES / n : 1;
-    for (w->p = from; w->p < to; w->p += at_once) {
-        w->n_pages = to - w->p < at_once ? to - w->p : at_once;
+    const size_t n = w->n_heads * w->n;
+    return n < LANES ? LANES / n : 1;
+}
+
+/* Pages from..to-1 with the heads of w; behind the last one it goes on at next_p. */
+static void walk_run(struct walk *w, size_t from, size_t to, size_t next_p,
+                     const struct kv_head *next_heads, void *scratch)
+{
+    for (w->p = from; w->p < to; w->p = from) {
+        w->n_pages = to - from < at_once(w) ? to - from : at_once(w);
+        from += w->n_pages;
+        w->next_p = from < to ? from : next_p;
+        w->next_heads = from < to ? w->heads : next_heads;
         if (cancel_is_set(w->a->cancel)) return;
         walk_step(w, scratch);
+    }
+}
+
+/* Pages from p on, before `to`, that lie side by side. */
+static size_t n_beside(const struct walk *w, size_t p, size_t to)
+{
+    const size_t unit = kv_head_bytes(w->a->kv);
+    void *const *page = w->a->pages;
+    size_t end = p + 1;
+    while (w->a->kv->n_beside > 1 && end < to &&
+           (const char *)page[end] == (const char *)page[end - 1] + unit)
+        end++;
+    return end - p;
+}
+
+/* Where pages enough for a step of one head lie side by side the heads take their turns, each
+ * with all of these pages, for so memory is read from end to end. Else a step has all heads. */
+static void walk_pages(struct walk *w, size_t from, size_t to, void *scratch)
+{
+    struct walk one = *w;
+    one.n_heads = 1;
+    for (size_t p = from, end; p < to; p = end) {
+        end = p + n_beside(w, p, to);
+        if (w->n_heads == 1 || end - p < at_once(&one)) {
+            end = to - p < at_once(w) ? to : p + at_once(w);
+            walk_run(w, p, end, end, w->heads, scratch);
+            continue;
+        }
+        for (size_t j = 0; j < w->n_heads; j++) {
+            const bool last = j + 1 == w->n_heads;
+            one.heads[0] = w->heads[j];
+            one.x = w->x + j * w->n;
+            walk_run(&one, p, end, last ? end : p, &w->heads[last ? 0 : j + 1], scratch);
+        }
     }
 }
 
@@ -226,13 +271,15 @@ static struct query load_sums(float *sums, size_t dv)
 static void walk_each(const struct attend_part *part, struct walk *w, void *scratch)
 {
     const struct attend *a = w->a;
-    const size_t n = w->n, at_once = LANES / n;
+    const size_t n = w->n;
     const struct query *begin = w->x;
     struct query x[LANES];
     w->x = x;
     w->of_page = n;
-    for (w->p = part->from; w->p < part->to; w->p += at_once) {
-        w->n_pages = part->to - w->p < at_once ? part->to - w->p : at_once;
+    for (w->p = part->from; w->p < part->to; w->p = w->next_p) {
+        w->n_pages = part->to - w->p < at_once(w) ? part->to - w->p : at_once(w);
+        w->next_p = w->p + w->n_pages;
+        w->next_heads = w->heads;
         if (cancel_is_set(a->cancel)) return;
         for (size_t i = 0; i < w->n_pages * n; i++) {
             x[i] = begin[i % n];

@@ -139,7 +139,9 @@ struct walk {
     size_t n;
     size_t of_page; /* from the queries of a page to those of the next; 0: all have the same */
     size_t p, n_pages, end; /* no page is at end or after it */
-    struct far far;         /* with few: what comes after the step */
+    size_t next_p; /* where the next step begins, if before end, and with which heads */
+    const struct kv_head *next_heads;
+    struct far far; /* with few: what comes after the step */
     struct run runs[FAR_RUNS];
 };
 

@@ -4,10 +4,12 @@
  *
  * A lane is a key for the scores, a dim for the values, and up to four queries share what is
  * read of a page, so that reading it is the bound. What is read next is fetched meanwhile: a
- * loop that only loads the same lines in the same order takes as long. Both begin anew at each
- * page, where a thread's heads are a run of 65 KB with q8_0, and a run costs as much as 22 KB
- * more of it: 13.3 ms each at a depth of 8192, where runs of 1.8 MB take 8.9 (Zen 4, 2 threads
- * that read 55 GB/s; while they read 32, 16.7, 16.6 and 15.0; 2026-11).
+ * loop that only loads the same lines in the same order takes as long. Both begin anew where
+ * memory is read from another place, which costs as much as 22 KB more: at a depth of 8192 each
+ * took 13.3 ms where a page of a thread's heads was a run of 65 KB with q8_0, and runs of 1.8
+ * MB 8.9 (Zen 4, 2 threads that read 55 GB/s; while they read 32, 16.7, 16.6 and 15.0;
+ * 2026-11). So pages lie side by side (pages.h).
+ *
  * Products of f16 are exact, as narrow (numeric.h) makes them. There is no plain C of this
  * file: it needs AVX2 in any case. */
 #include "cpu/attend_few_softmax_avx512.h"

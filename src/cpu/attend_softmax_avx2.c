@@ -256,7 +256,7 @@ void avx2_softmax(const struct attend *a, const struct attend_few *few, struct b
     }
 }
 
-/* Tile i of a step, or of the next one; without a next one, some tile. */
+/* Tile i of a step; behind the last one the first of the next step, or again of this one. */
 struct place {
     const char *page;
     const struct kv_head *at;
@@ -264,8 +264,10 @@ struct place {
 
 static struct place place_of(const struct walk *w, size_t i)
 {
-    const size_t p = w->p + i / w->n_heads;
-    return (struct place){w->a->pages[p < w->end ? p : w->p], &w->heads[i % w->n_heads]};
+    if (i == avx2_tiles(w) && w->next_p < w->end)
+        return (struct place){w->a->pages[w->next_p], w->next_heads};
+    i %= avx2_tiles(w);
+    return (struct place){w->a->pages[w->p + i / w->n_heads], &w->heads[i % w->n_heads]};
 }
 
 static struct ahead keys_of(struct place t)

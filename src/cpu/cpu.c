@@ -13,6 +13,7 @@
 #include "cpu/cpu_impl.h"
 #include "cpu/fastest.h"
 #include "cpu/pack.h"
+#include "cpu/pages.h"
 
 static bool always(void)
 {
@@ -175,6 +176,7 @@ static void cpu_close(struct backend *be)
 {
     struct cpu_backend *cpu = (struct cpu_backend *)be;
     cpu_reset(be);
+    cpu_pages_close(cpu->pages);
     if (!cpu->borrows_pool) pool_free(cpu->pool);
     free(cpu);
 }
@@ -265,40 +267,39 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
     return NULL;
 }
 
-static void *cpu_page_new(struct backend *be, size_t page_bytes)
+static struct cpu_pages *pages_of(const struct backend *be)
 {
-    (void)be;
-    return mem_try_pages(page_bytes);
+    return ((const struct cpu_backend *)be)->pages;
+}
+
+static void *cpu_page_new(struct backend *be, size_t page_bytes, size_t page_unit)
+{
+    return cpu_pages_new(pages_of(be), page_bytes, page_unit);
 }
 
 static void cpu_page_free(struct backend *be, void *page, size_t page_bytes)
 {
-    (void)be;
-    mem_free_pages(page, page_bytes);
+    cpu_pages_free(pages_of(be), page, page_bytes);
 }
 
 static void cpu_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes)
 {
-    (void)be;
-    memcpy(to, from, page_bytes);
+    cpu_pages_copy(pages_of(be), to, from, page_bytes);
 }
 
 static const void *cpu_page_host(const struct backend *be, const void *page)
 {
-    (void)be;
-    return page;
+    return cpu_pages_alone(pages_of(be), page) ? page : NULL;
 }
 
 static void cpu_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)
 {
-    (void)be;
-    memcpy(host, page, page_bytes);
+    cpu_pages_read(pages_of(be), page, page_bytes, host);
 }
 
 static void cpu_page_write(struct backend *be, void *page, size_t page_bytes, const void *host)
 {
-    (void)be;
-    memcpy(page, host, page_bytes);
+    cpu_pages_write(pages_of(be), page, page_bytes, host);
 }
 
 static struct backend *cpu_beside(struct backend *be)
@@ -308,14 +309,35 @@ static struct backend *cpu_beside(struct backend *be)
     cpu->borrows_pool = true;
     cpu->weights = NULL;
     cpu->slabs = NULL;
+    cpu->pages = cpu_pages_open();
     return &cpu->base;
 }
 
-/* Fresh pages are zeros. */
+/* Fresh memory is zeros. */
 static void *cpu_state_new(struct backend *be, size_t state_bytes)
 {
     (void)be;
     return mem_try_pages(state_bytes);
+}
+
+static void cpu_state_free(struct backend *be, void *state, size_t state_bytes)
+{
+    (void)be;
+    mem_free_pages(state, state_bytes);
+}
+
+static void cpu_state_read(struct backend *be, const void *state, size_t state_bytes,
+                           void *host)
+{
+    (void)be;
+    memcpy(host, state, state_bytes);
+}
+
+static void cpu_state_write(struct backend *be, void *state, size_t state_bytes,
+                            const void *host)
+{
+    (void)be;
+    memcpy(state, host, state_bytes);
 }
 
 static const struct backend_impl impl = {
@@ -338,9 +360,9 @@ static const struct backend_impl impl = {
     .page_read = cpu_page_read,
     .page_write = cpu_page_write,
     .state_new = cpu_state_new,
-    .state_free = cpu_page_free,
-    .state_read = cpu_page_read,
-    .state_write = cpu_page_write,
+    .state_free = cpu_state_free,
+    .state_read = cpu_state_read,
+    .state_write = cpu_state_write,
 };
 
 struct backend *cpu_open(const struct cpu_options *options, struct err *err)
@@ -354,6 +376,7 @@ struct backend *cpu_open(const struct cpu_options *options, struct err *err)
     cpu->base.impl = &impl;
     cpu->kernels = kernels;
     cpu->pool = pool;
+    cpu->pages = cpu_pages_open();
     char threads[READABLE_BYTES];
     snprintf(cpu->name, sizeof cpu->name, "cpu (%s, %s)", kernels->name,
              readable_count(threads, (uint64_t)n_threads, "thread"));

@@ -5,6 +5,7 @@
 #include "backend/impl.h"
 #include "cpu/kernels.h"
 
+struct cpu_pages;
 struct pool;
 
 struct cpu_backend {
@@ -14,6 +15,7 @@ struct cpu_backend {
     bool borrows_pool;          /* it is another's */
     struct cpu_weight *weights; /* all that were bound */
     struct slab *slabs;         /* memory of packed matrices, newest first */
+    struct cpu_pages *pages;
     char name[64];
 };
 

@@ -11,6 +11,7 @@
 #include "base/readable.h"
 #include "cpu/carve.h"
 #include "cpu/exec_impl.h"
+#include "cpu/pages.h"
 
 /* ---- the walk ---- */
 
@@ -184,6 +185,17 @@ size_t cpu_exec_bytes(const struct backend *be, const struct program *p, uint32_
     return layout(be, p, max_rows, NULL);
 }
 
+/* The layers of a program as they lie in its pages (pages.h). */
+static struct kv_layer *kv_beside(const struct program *p)
+{
+    struct kv_layer *kv = mem_zalloc(p->n_kv, sizeof *kv);
+    for (size_t i = 0; i < p->n_kv; i++) {
+        kv[i] = p->kv[i];
+        kv[i].n_beside = cpu_pages_beside(p->page_bytes[kv[i].part], p->page_unit[kv[i].part]);
+    }
+    return kv;
+}
+
 struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t max_rows,
                           struct err *err)
 {
@@ -191,6 +203,7 @@ struct exec *cpu_exec_new(struct backend *be, const struct program *p, uint32_t 
     x->base.be = be;
     x->own = *p;
     x->own.ops = runs_ops(p, &x->own.n_ops);
+    x->own.kv = kv_beside(p);
     x->p = p = &x->own;
     x->max_rows = max_rows;
     x->runs = runs_find(p);
@@ -219,6 +232,7 @@ void cpu_exec_free(struct exec *base)
     mem_free_pages(x->arena, x->arena_bytes);
     free(x->runs);
     free((void *)x->own.ops);
+    free((void *)x->own.kv);
     free(x->rows);
     free(x->cos_sin);
     free(x->factors);

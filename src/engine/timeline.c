@@ -48,7 +48,7 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->be = be;
     tl->program = program;
     tl->exec = exec;
-    tl->pool = page_pool_new(be, program->page_bytes);
+    tl->pool = page_pool_new(be, program->page_bytes, program->page_unit);
     const struct timeline_need need = {.n_vocab = program->n_vocab,
                                        .state_bytes = program->state_bytes,
                                        .window = program->window,

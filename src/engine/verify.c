@@ -61,7 +61,8 @@ static bool add_page(struct run *r)
     const size_t i = r->n_pages++;
     for (int part = 0; part < PAGE_PARTS; part++) {
         if (page_bytes[part] == 0) continue;
-        r->pages[part][i] = backend_page_new(r->s->be, page_bytes[part]);
+        r->pages[part][i] =
+            backend_page_new(r->s->be, page_bytes[part], r->s->program->page_unit[part]);
         if (!r->pages[part][i]) return false;
     }
     return true;

@@ -470,6 +470,19 @@ static void check_op(struct walk *w, const struct op *op)
     }
 }
 
+/* What every head has is a unit, and nothing lies between. */
+static bool check_unit(const struct program *p, enum page_part part)
+{
+    const size_t unit = p->page_unit[part];
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < p->n_kv; i++) {
+        if (p->kv[i].part != part) continue;
+        if (unit != 0 && kv_head_bytes(&p->kv[i]) != unit) return false;
+        n_bytes += kv_layer_bytes(&p->kv[i]);
+    }
+    return unit == 0 || n_bytes == p->page_bytes[part];
+}
+
 /* Each layer after the one before, aligned, within the part. */
 static bool check_pages(const struct program *p, struct err *err)
 {
@@ -484,9 +497,12 @@ static bool check_pages(const struct program *p, struct err *err)
             return err_set(err, ERR_FORMAT, "KV layer %zu has heads that codes do not fit", i);
         *end = kv->at + kv_layer_bytes(kv);
     }
-    for (int part = 0; part < PAGE_PARTS; part++)
+    for (int part = 0; part < PAGE_PARTS; part++) {
         if (ends[part] > p->page_bytes[part])
             return err_set(err, ERR_FORMAT, "KV layers exceed the page");
+        if (!check_unit(p, (enum page_part)part))
+            return err_set(err, ERR_FORMAT, "a page is not made of its units");
+    }
     return true;
 }
 

@@ -50,6 +50,8 @@ void build_finish(struct builder *b, struct program *p)
         .row_scales = b->row_scales,
         .states = b->states,
         .page_bytes = {b->page_bytes[PAGE_FULL], b->page_bytes[PAGE_WINDOW]},
+        .page_unit = {kv_page_unit(b->kv, b->n_kv, PAGE_FULL),
+                      kv_page_unit(b->kv, b->n_kv, PAGE_WINDOW)},
         .window = b->window,
         .state_bytes = b->state_bytes,
         .n_vocab = b->hp->n_vocab,

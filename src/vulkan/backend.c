@@ -217,8 +217,9 @@ static struct weight *vector(struct backend *be, const float *data, size_t n, st
 
 /* ---- pages; a device that was lost says so at the next step ---- */
 
-static void *page_new(struct backend *be, size_t page_bytes)
+static void *page_new(struct backend *be, size_t page_bytes, size_t page_unit)
 {
+    (void)page_unit;
     return vulkan_page_new(&of(be)->pages, page_bytes);
 }
 

@@ -242,10 +242,14 @@ static void poison_rows(struct runner *r, uint32_t pos)
     for (size_t page = 0; page < r->n_pages; page++) {
         const size_t from = page * PAGE_LEN;
         if (from + PAGE_LEN <= pos) continue;
-        for (int part = 0; part < PAGE_PARTS; part++)
-            if (r->pages[part][page])
-                kv_rows_poison(p->kv, p->n_kv, part, r->pages[part][page],
-                               pos > from ? pos - from : 0);
+        for (int part = 0; part < PAGE_PARTS; part++) {
+            if (!r->pages[part][page]) continue;
+            void *host = mem_alloc(p->page_bytes[part]);
+            backend_page_read(r->be, r->pages[part][page], p->page_bytes[part], host);
+            kv_rows_poison(p->kv, p->n_kv, part, host, pos > from ? pos - from : 0);
+            backend_page_write(r->be, r->pages[part][page], p->page_bytes[part], host);
+            free(host);
+        }
     }
 }
 

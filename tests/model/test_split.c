@@ -71,7 +71,7 @@ static struct outcome run(const struct golden_case *c, struct runner_options o)
         for (size_t i = 0; p->page_bytes[part] && i < 3; i++) {
             out.pages[part][i] = mem_zalloc(1, p->page_bytes[part]);
             /* As the open page of a branch is: a copy of it. */
-            void *copy = backend_page_new(r.be, p->page_bytes[part]);
+            void *copy = backend_page_new(r.be, p->page_bytes[part], p->page_unit[part]);
             backend_page_copy(r.be, copy, r.pages[part][i], p->page_bytes[part]);
             backend_page_read(r.be, copy, p->page_bytes[part], out.pages[part][i]);
             backend_page_free(r.be, copy, p->page_bytes[part]);

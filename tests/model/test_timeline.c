@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "../guide.h"
+#include "backend/backend.h"
 #include "backend/kv.h"
 #include "backend/kv_rows.h"
 #include "base/mem.h"
@@ -53,6 +54,21 @@ static void random_ids(uint64_t key, int32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ids[i] = (int32_t)(philox(key, (uint32_t)i, 0, 0, PHILOX_BENCH).word[0] % N_VOCAB);
+}
+
+/* The bytes of page i of the warm timeline, to be changed and put back. */
+static uint8_t *page_take(size_t i)
+{
+    const size_t n_bytes = model_program(warm.model)->page_bytes[PAGE_FULL];
+    uint8_t *page = mem_alloc(n_bytes);
+    backend_page_read(warm.be, timeline_page(warm.tl, i), n_bytes, page);
+    return page;
+}
+
+static void page_put(size_t i, const uint8_t *page)
+{
+    const size_t n_bytes = model_program(warm.model)->page_bytes[PAGE_FULL];
+    backend_page_write(warm.be, timeline_page(warm.tl, i), n_bytes, page);
 }
 
 static void check_cold(const int32_t *ids, size_t n)
@@ -155,7 +171,10 @@ static void test_rows_beyond_are_never_read(void **state)
     sync_and_check(ids, 100, 0);
     const struct program *p = model_program(warm.model);
     timeline_truncate(warm.tl, 70);
-    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, timeline_page(warm.tl, 1), 70 - PAGE_LEN);
+    uint8_t *page = page_take(1);
+    kv_rows_poison(p->kv, p->n_kv, PAGE_FULL, page, 70 - PAGE_LEN);
+    page_put(1, page);
+    free(page);
     assert_true(timeline_append(warm.tl, ids[70], NULL, &err));
     check_cold(ids, 71);
     sync_and_check(ids, 75, 71);
@@ -289,21 +308,25 @@ static void test_verify(void **state)
 
     const struct kv_layer *kv = &p->kv[2];
     const size_t slot = 100 - PAGE_LEN;
-    uint8_t *page = timeline_page(warm.tl, 1);
+    uint8_t *page = page_take(1);
     uint8_t *value = page + kv_head_at(kv, 1).v + slot * kv->head_dim_v * 2 + 3;
     uint8_t *k = page + kv_head_at(kv, 0).k + kv_key_at(kv->head_dim_k, 7, slot + 1) * 2;
     *value ^= 1;
     *k ^= 4;
+    page_put(1, page);
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));
     assert_int_equal(v.what, VERIFY_VALUES);
     assert_int_equal(v.layer, 2);
     assert_int_equal(v.pos, 100);
     *value ^= 1;
+    page_put(1, page);
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));
     assert_int_equal(v.what, VERIFY_KEYS);
     assert_int_equal(v.layer, 2);
     assert_int_equal(v.pos, 101);
     *k ^= 4;
+    page_put(1, page);
+    free(page);
     float *last = (float *)timeline_logits(warm.tl);
     last[5] += 1;
     assert_true(timeline_verify(warm.tl, NULL, &v, &err));

@@ -338,7 +338,7 @@ static double attention_error(enum kv_type type)
 {
     enum { DIM = 64, N_KEYS = 4096, N_PAGES = N_KEYS / PAGE_LEN };
     const size_t number_bytes = type == KV_F16 ? 2 : 4;
-    const struct kv_layer kv = {type, 1, DIM, DIM, 0, PAGE_FULL};
+    const struct kv_layer kv = {type, 1, DIM, DIM, 0, PAGE_FULL, 0};
     void *pages[N_PAGES];
     float *keys = mem_alloc(2 * N_KEYS * DIM * sizeof *keys), *vals = keys + N_KEYS * DIM;
     random_seed(11);
@@ -397,7 +397,7 @@ enum { HEAD = 128 };
 /* A page of one head, stored as codes. */
 static struct kv_layer code_layer(enum kv_type type)
 {
-    return (struct kv_layer){type, 1, HEAD, HEAD, 0, PAGE_FULL};
+    return (struct kv_layer){type, 1, HEAD, HEAD, 0, PAGE_FULL, 0};
 }
 
 /* Root mean square error of q · k, relative to that of q · k: normal queries, keys of a kind.

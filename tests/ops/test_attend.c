@@ -84,12 +84,13 @@ static size_t width_of(const struct attention *c)
     return c->n_heads * c->dk + c->n_kv * (c->dk + c->dv);
 }
 
-static void pages_new(struct backend *be, void **pages, size_t n_pages, size_t bytes)
+static void pages_new(struct backend *be, void **pages, size_t n_pages, size_t bytes,
+                      size_t unit)
 {
     void *rubbish = malloc(bytes);
     memset(rubbish, 0xff, bytes); /* NaN in f16 and in f32 */
     for (size_t i = 0; i < n_pages; i++) {
-        pages[i] = backend_page_new(be, bytes);
+        pages[i] = backend_page_new(be, bytes, unit);
         assert_non_null(pages[i]);
         backend_page_write(be, pages[i], bytes, rubbish);
     }
@@ -116,9 +117,10 @@ static void store_begin(struct trial *t, struct backend *be, const struct attent
 {
     *in = trial_begin(t, be, x, n_pos, width_of(c));
     const size_t nq = c->n_heads * c->dk, nk = c->n_kv * c->dk, nv = c->n_kv * c->dv;
-    t->kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL};
+    t->kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL, 0};
     t->p.n_kv = 1;
     t->p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t->kv);
+    t->p.page_unit[PAGE_FULL] = kv_head_bytes(&t->kv);
     trial_op(t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(*in, nq, nk), ref_part(*in, nq + nk, nv), 0};
 }
@@ -159,7 +161,7 @@ static uint64_t attend_rows(struct backend *be, const struct attention *c, const
     void *pages[MOST_PAGES];
     const size_t n_pages = pages_for(n_pos);
     assert_true(n_pages <= MOST_PAGES);
-    pages_new(be, pages, n_pages, t.p.page_bytes[PAGE_FULL]);
+    pages_new(be, pages, n_pages, t.p.page_bytes[PAGE_FULL], t.p.page_unit[PAGE_FULL]);
     if (n_stored > 0) store_rows(be, c, x, n_stored, pages);
     for (uint32_t first = n_stored, n; first < n_pos; first += n) {
         n = n_pos - first < n_batch ? n_pos - first : n_batch;
@@ -757,9 +759,9 @@ static void many_row_blocks(void **state)
     float *want = mem_zalloc(n_y, sizeof *want), *got = mem_zalloc(n_y, sizeof *got);
     random_seed(8000);
     random_floats(NORMAL, x, N_POS * width_of(c));
-    const struct kv_layer kv = {KV_F16, 1, 4, 32, 0, PAGE_FULL};
+    const struct kv_layer kv = {KV_F16, 1, 4, 32, 0, PAGE_FULL, 0};
     for (size_t i = 0; i < N; i++)
-        assert_non_null(pages[i] = backend_page_new(be, kv_layer_bytes(&kv)));
+        assert_non_null(pages[i] = backend_page_new(be, kv_layer_bytes(&kv), 0));
     const struct vulkan_counters few = planned(be, pages, x, 1);
     const struct vulkan_counters many = planned(be, pages, x, 200);
     const size_t more = (size_t)(many.allocated_bytes - few.allocated_bytes);

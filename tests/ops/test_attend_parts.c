@@ -82,7 +82,7 @@ static void attention_begin(struct attention *t, const struct shape *s, enum spr
                             float factor)
 {
     memset(t, 0, sizeof *t);
-    t->kv = (struct kv_layer){s->type, (uint32_t)s->n_kv, s->dk, s->dv, 0, PAGE_FULL};
+    t->kv = (struct kv_layer){s->type, (uint32_t)s->n_kv, s->dk, s->dv, 0, PAGE_FULL, 0};
     t->n_rows = s->n_rows;
     const size_t n_heads = s->n_kv * s->n_group;
     t->a = (struct attend){.kv = &t->kv,

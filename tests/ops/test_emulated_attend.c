@@ -94,7 +94,7 @@ static const struct {
 
 static void check(const struct shape *s, enum spread spread, float value_factor)
 {
-    const struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, PAGE_FULL};
+    const struct kv_layer kv = {s->type, 1, s->dk, s->dv, 0, PAGE_FULL, 0};
     assert_true(s->n_group <= MOST_GROUP);
     const size_t q_stride = s->n_group * s->dk, out_stride = s->n_group * s->dv;
     const size_t n_out = s->n_rows * out_stride;

@@ -208,9 +208,10 @@ static size_t run_attend(struct backend *be, const struct attend_case *c, const 
     struct ref in = trial_begin(&t, be, x, N_ROWS, n_q + n_k + n_v);
     struct ref y = trial_buffer(&t, ROW_F32, n_out + N_VALUES);
     struct ref a8 = trial_buffer(&t, ROW_A8, n_out), attended = ref_part(y, 0, n_out);
-    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL};
+    t.kv = (struct kv_layer){c->type, c->n_kv, c->dk, c->dv, 0, PAGE_FULL, 0};
     t.p.n_kv = 1;
     t.p.page_bytes[PAGE_FULL] = kv_layer_bytes(&t.kv);
+    t.p.page_unit[PAGE_FULL] = kv_head_bytes(&t.kv);
     trial_op(&t, OP_KV_STORE)->kv_store =
         (struct op_kv_store){ref_part(in, n_q, n_k), ref_part(in, n_q + n_k, n_v), 0};
     struct weight *sinks = c->sinks ? backend_vector(be, norm_weights, c->n_heads, &err) : NULL;
@@ -223,7 +224,7 @@ static size_t run_attend(struct backend *be, const struct attend_case *c, const 
     *op = (struct op_matmul){.in_a8 = a8, .n_mats = 1};
     op->mat[0].w = m;
     op->mat[0].out = ref_part(y, n_out, N_VALUES);
-    void *page = backend_page_new(be, t.p.page_bytes[PAGE_FULL]);
+    void *page = backend_page_new(be, t.p.page_bytes[PAGE_FULL], t.p.page_unit[PAGE_FULL]);
     assert_non_null(page);
     for (uint32_t first = 0; first < N_ROWS; first += n_batch) {
         const uint32_t n = N_ROWS - first < n_batch ? N_ROWS - first : n_batch;

@@ -533,7 +533,7 @@ static void stores(void **state)
     random_seed(18);
     for (size_t n = 0; n < 400; n++) {
         const size_t dk = dims[n % 4], dv = dims[n / 4 % 4], slot = random_u64() % PAGE_LEN;
-        const struct kv_layer kv = {KV_F16, N_HEADS, dk, dv, 0, PAGE_FULL};
+        const struct kv_layer kv = {KV_F16, N_HEADS, dk, dv, 0, PAGE_FULL, 0};
         const struct kv_rows rows = {k + dk, v + dv, STRIDE, STRIDE,
                                      1 + random_u64() % (PAGE_LEN - slot)};
         random_floats((enum spread)(n % N_SPREADS), k, PAGE_LEN * STRIDE);

@@ -526,7 +526,7 @@ static void test_kv_rows(void **unused)
 {
     (void)unused;
     for (enum kv_type type = KV_F32; type <= KV_Q4_0; type++) {
-        const struct kv_layer kv = {type, 3, 64, 96, 128, PAGE_FULL};
+        const struct kv_layer kv = {type, 3, 64, 96, 128, PAGE_FULL, 0};
         const size_t end = kv.at + kv_layer_bytes(&kv);
         uint8_t *page = mem_zalloc(end, 1);
         struct kv_plane planes[KV_MAX_PLANES];

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "backend/impl.h"
+#include "backend/kv.h"
 #include "model/program.h"
 
 /* A small right program, to be broken: x -> norm -> matmul -> logits. */
@@ -86,12 +87,20 @@ static void test_checker(void **unused)
     s.p.n_ops = 4;
     check_broken(&s.p, "no logits at the end");
     small_init(&s);
-    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, PAGE_FULL},
-                             {KV_F16, 2, 8, 8, 4032, PAGE_FULL}};
+    struct kv_layer kv[2] = {{KV_F16, 2, 8, 8, 0, PAGE_FULL, 0},
+                             {KV_F16, 2, 8, 8, 4032, PAGE_FULL, 0}};
     s.p.kv = kv;
     s.p.n_kv = 2;
     s.p.page_bytes[PAGE_FULL] = 1 << 20;
     check_broken(&s.p, "KV layer 1 overlaps another");
+    kv[1].at = 2 * kv_layer_bytes(&kv[0]);
+    s.p.page_unit[PAGE_FULL] = kv_head_bytes(&kv[0]);
+    check_broken(&s.p, "a page is not made of its units");
+    s.p.page_bytes[PAGE_FULL] = 2 * kv_layer_bytes(&kv[0]);
+    kv[1].at /= 2;
+    if (!program_check(&s.p, &err)) fail_msg("%s", err.msg);
+    kv[1].n_heads = 1, kv[1].head_dim_v = 24;
+    check_broken(&s.p, "a page is not made of its units");
 }
 
 /* A table of positions has rows as long as the embedding's, and any number of them. */

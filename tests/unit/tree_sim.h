@@ -29,8 +29,9 @@ static struct {
     uint32_t fail_in; /* 0: never; n: the n-th page from now and all after it */
 } mem;
 
-static inline void *fake_page_new(struct backend *be, size_t n)
+static inline void *fake_page_new(struct backend *be, size_t n, size_t unit)
 {
+    (void)unit;
     (void)be;
     if (mem.fail_in == 1) return NULL;
     if (mem.fail_in > 1) mem.fail_in--;
@@ -110,7 +111,7 @@ static inline struct sim open_sim(struct plan_model model, uint64_t warm_bytes,
     struct sim s = {.model = model, .warm_bytes = warm_bytes, .state = 1};
     s.only_tidies = model.window > 0 && below(2);
     const size_t parts[PAGE_PARTS] = {PART_BYTES, model.window ? PART_BYTES : 0};
-    s.pool = page_pool_new(&fake, parts);
+    s.pool = page_pool_new(&fake, parts, NULL);
     page_pool_on_new(s.pool, fill, NULL);
     const struct tree_limits limits = {warm_bytes, total_bytes, n_snapshots,
                                        s.only_tidies ? model.window : 0};
