@@ -35,5 +35,6 @@ bool cpuid_amx(void);
 
 /* The family of a processor of AMD, 0 of others; asked once, so callers may ask at any time. */
 unsigned cpuid_amd_family(void);
+enum { FAMILY_ZEN5 = 26 };
 
 #endif

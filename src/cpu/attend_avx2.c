@@ -120,7 +120,7 @@ static void finish(const struct attend *a, struct query *x, size_t row, size_t h
 
 static void walk_step(struct walk *w, void *scratch)
 {
-    if (w->few) look_far(w);
+    if (w->few && w->few->reads_far) look_far(w);
     if (kv_type_codes(w->a->kv->type))
         avx2_pages_q(w, scratch);
     else

@@ -141,7 +141,7 @@ struct walk {
     size_t p, n_pages, end; /* no page is at end or after it */
     size_t next_p; /* where the next step begins, if before end, and with which heads */
     const struct kv_head *next_heads;
-    struct far far; /* with few: what comes after the step */
+    struct far far; /* what comes after the step; of 0 lines: nothing is fetched of it */
     struct run runs[FAR_RUNS];
 };
 
@@ -214,6 +214,7 @@ struct block_parts {
 
 /* Another instruction set's steps, for at most eight items. */
 struct attend_few {
+    bool reads_far; /* what comes after a step is fetched during it: struct far */
     /* The items of a page: scores and values, of floats and of codes. */
     void (*float_scores)(const struct float_tile *t, struct batch *b);
     void (*float_values)(const struct float_tile *t, const struct batch *b);

@@ -32,6 +32,7 @@ enum {
      * alone: q8_0 16.2 and 15.7, while the machine read a third faster 14.7 and 14.0; q4_0, of
      * which this is a tile, 9.3, and 9.5 with half as much (Zen 4; all 2 threads, 2026-11). */
     NEAR_FLOATS = 32,
+    NEAR_PASSING_FLOATS = 128,
     NEAR_BLOCKS = 64,
 };
 
@@ -57,15 +58,23 @@ struct fetch {
  * cache: a line on its way there keeps one of a few buffers until it comes, which those of the
  * next step need, too. Attention at a depth of 8192, ms, first and second, beside what reading
  * its pages takes: q8_0 18.0 and 15.8 of 13.6, while memory was quick 14.4 and 12.1 of 8.5;
- * without such lines 14.5 (Zen 4, 2 threads, 2026-11). Intel's were tuned with the first. */
-enum near_cache { NEAR_FIRST, NEAR_SECOND };
+ * without such lines 14.5 (Zen 4, 2 threads, 2026-11). Intel's were tuned with the first.
+ *
+ * Zen 5 fetches by itself what follows in memory, faster than it can be asked to: there nothing
+ * is fetched of the next step, codes come to the first cache, and numbers past the second. ns
+ * per page and head, in turn: q8_0 858 with lines of the next step and 736 without, q4_0 549
+ * and 500; f16 1785 with, 1722 without, 1542 past the second cache (2 threads that read 74 and
+ * 66 GB/s, 2026-11). */
+enum near_cache { NEAR_FIRST, NEAR_SECOND, NEAR_ALONE, NEAR_PASSING };
 
 VEC_INLINE void fetch_line(enum near_cache cache, const char *p)
 {
-    if (cache == NEAR_FIRST)
-        _mm_prefetch(p, _MM_HINT_T0);
-    else
+    if (cache == NEAR_PASSING)
+        _mm_prefetch(p, _MM_HINT_NTA);
+    else if (cache == NEAR_SECOND)
         _mm_prefetch(p, _MM_HINT_T1);
+    else
+        _mm_prefetch(p, _MM_HINT_T0);
 }
 
 /* From a line of what is read next on. */
@@ -98,7 +107,7 @@ VEC_INLINE void fetch_apart(struct fetch *f, enum near_cache cache, size_t n_nea
     UNROLL for (size_t i = 0; i < n_near; i++) fetch_line(cache, f->near + 64 * apart * i);
     f->near += 64 * n_passed;
     if (f->n_left > 0 && (f->n_left -= n_passed) == 0) f->near = f->then;
-    if (n_far > 0) far_fetch(&f->far, n_far);
+    if (n_far > 0 && cache < NEAR_ALONE) far_fetch(&f->far, n_far);
 }
 
 VEC_INLINE void fetch(struct fetch *f, enum near_cache cache, size_t n_near, size_t n_far)
@@ -107,6 +116,11 @@ VEC_INLINE void fetch(struct fetch *f, enum near_cache cache, size_t n_near, siz
 }
 
 /* ---- f32 and f16 ---- */
+
+VEC_INLINE size_t near_floats(enum near_cache cache)
+{
+    return cache == NEAR_PASSING ? NEAR_PASSING_FLOATS : NEAR_FLOATS;
+}
 
 VEC_INLINE fz read16(bool is_f16, const void *p, size_t i)
 {
@@ -155,7 +169,7 @@ VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n, struc
     const size_t dims = is_f16 ? 2 : 1; /* of a line */
     const size_t group_lines = t->dk / dims;
     struct fetch next =
-        fetch_keys(t->k, group_lines, g, NEAR_FLOATS, &t->after_k, b, i == t->items.at);
+        fetch_keys(t->k, group_lines, g, near_floats(cache), &t->after_k, b, i == t->items.at);
     fz acc[AT_ONCE][KEY_VECS];
     const float *q[AT_ONCE];
     UNROLL for (int r = 0; r < n; r++)
@@ -196,7 +210,7 @@ VEC_INLINE void float_values_of(bool is_f16, enum near_cache cache, int n, size_
     const bool is_first = i == t->items.at;
     struct fetch next =
         n_vecs * Z_LANES == t->dv
-            ? fetch_rest(value_row(is_f16, t, lo), lines * (hi - lo), 0, NEAR_FLOATS,
+            ? fetch_rest(value_row(is_f16, t, lo), lines * (hi - lo), 0, near_floats(cache),
                          &t->after_v, b, is_first)
             : fetch_from(&t->after_v, e / Z_LANES * lines / n_vecs * PAGE_LEN, b, is_first);
     fz acc[AT_ONCE][8];
@@ -556,25 +570,26 @@ VEC_INLINE void block_values(enum near_cache cache, const struct block_tile *t,
         values_of_type(false, cache, t, parts);
 }
 
-/* An instance for each cache that lines are fetched into which are read soon. */
-#define FEW(cache, name)                                                                     \
+/* An instance for each way of fetching, of floats and of blocks. */
+#define FEW(name, floats, blocks)                                                            \
     static void float_scores_##name(const struct float_tile *t, struct batch *b)             \
     {                                                                                        \
-        float_scores(cache, t, b);                                                           \
+        float_scores(floats, t, b);                                                          \
     }                                                                                        \
     static void float_values_##name(const struct float_tile *t, const struct batch *b)       \
     {                                                                                        \
-        float_values(cache, t, b);                                                           \
+        float_values(floats, t, b);                                                          \
     }                                                                                        \
     static void block_scores_##name(const struct block_tile *t, struct batch *b)             \
     {                                                                                        \
-        block_scores(cache, t, b);                                                           \
+        block_scores(blocks, t, b);                                                          \
     }                                                                                        \
     static void block_values_##name(const struct block_tile *t, const struct block_parts *p) \
     {                                                                                        \
-        block_values(cache, t, p);                                                           \
+        block_values(blocks, t, p);                                                          \
     }                                                                                        \
     static const struct attend_few few_##name = {                                            \
+        .reads_far = (blocks) < NEAR_ALONE,                                                  \
         .float_scores = float_scores_##name,                                                 \
         .float_values = float_values_##name,                                                 \
         .block_scores = block_scores_##name,                                                 \
@@ -584,14 +599,17 @@ VEC_INLINE void block_values(enum near_cache cache, const struct block_tile *t,
         .weights = avx512_few_weights,                                                       \
     };
 
-FEW(NEAR_FIRST, first)
-FEW(NEAR_SECOND, second)
+FEW(first, NEAR_FIRST, NEAR_FIRST)
+FEW(second, NEAR_SECOND, NEAR_SECOND)
+FEW(alone, NEAR_PASSING, NEAR_ALONE)
 
 static const struct attend_few *few_of(const struct kv_layer *kv)
 {
     const size_t unit = kv_type_codes(kv->type) ? 2 * KV_BLOCK : Z_LANES;
     if (kv->head_dim_v % unit != 0) return NULL;
-    return cpuid_amd_family() ? &few_second : &few_first;
+    const unsigned amd_family = cpuid_amd_family();
+    if (amd_family >= FAMILY_ZEN5) return &few_alone;
+    return amd_family ? &few_second : &few_first;
 }
 
 void avx512_attend_heads(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,

@@ -15,6 +15,12 @@ enum {
  * processor waits for those beyond its buffers. */
 enum { SOFTMAX_LINES = 6, WEIGHT_LINES = 2 };
 
+/* Of the next step, if that is fetched at all. */
+VEC_INLINE void fetch_next(struct far *far, size_t n)
+{
+    if (far->now.n_lines > 0) far_fetch(far, n);
+}
+
 VEC_INLINE fz low_lanes(fz a, fz b)
 {
     return _mm512_unpacklo_ps(a, b);
@@ -78,14 +84,14 @@ VEC_INLINE fz probabilities(bool narrow, const float *i0, const float *i1, float
         v[j] = z_load_f(s0 + Z_LANES * j) - z_all(m0);
         v[KEY_VECS + j] = z_load_f(s1 + Z_LANES * j) - z_all(m1);
     }
-    far_fetch(far, SOFTMAX_LINES);
+    fetch_next(far, SOFTMAX_LINES);
     if (!i0) z_exp2_below(v, 2 * KEY_VECS);
     UNROLL for (int j = 0; j < 2 * KEY_VECS; j++)
     {
         if (i0) v[j] = z_exp2_weight(false, v[j]);
         if (narrow) v[j] = z_narrow(v[j]);
     }
-    far_fetch(far, SOFTMAX_LINES);
+    fetch_next(far, SOFTMAX_LINES);
     UNROLL for (int j = 0; j < KEY_VECS; j++)
     {
         z_store_f(s0 + Z_LANES * j, v[j]);
@@ -94,7 +100,7 @@ VEC_INLINE fz probabilities(bool narrow, const float *i0, const float *i1, float
         high[j] = i0 ? v[KEY_VECS + j] * z_load_f(i1 + Z_LANES * j) : v[KEY_VECS + j];
     }
     transpose_quarters(low);
-    far_fetch(far, SOFTMAX_LINES);
+    fetch_next(far, SOFTMAX_LINES);
     transpose_quarters(high);
     fz sum = _mm512_shuffle_f32x4(low[0], high[0], 0x88);
     UNROLL for (int i = 1; i < 4; i++) sum = sum + _mm512_shuffle_f32x4(low[i], high[i], 0x88);
@@ -125,7 +131,7 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
     for (size_t r = 0; r < ITEMS; r++) {
         const struct key_weights *w = r < n ? t->weights[at + r] : NULL;
         v[r] = r < n ? scores(dot, w ? w->log2 : NULL, t->s[at + r]) : z_all(0);
-        far_fetch(t->far, SOFTMAX_LINES);
+        fetch_next(t->far, SOFTMAX_LINES);
     }
     vec_store(t->m + at, row_maxima(v));
     for (size_t r = 0; r < ITEMS; r += 2) {
@@ -138,7 +144,7 @@ void avx512_few_softmax(const struct attend *a, struct batch *t, size_t at, size
         else
             sums[r / 2] =
                 probabilities(narrow, NULL, NULL, t->s[i], t->s[j], t->m[i], t->m[j], t->far);
-        far_fetch(t->far, SOFTMAX_LINES);
+        fetch_next(t->far, SOFTMAX_LINES);
     }
     vec_store(t->l + at, sums_of_runs(sums));
 }
@@ -198,7 +204,7 @@ void avx512_few_weights(const struct batch *t, size_t n_v_scales, int16_t *u)
                 round_weights(t, i, shares + b * PAGE_LEN, out);
             else
                 round_weights(t, i, NULL, out);
-            far_fetch(t->far, WEIGHT_LINES);
+            fetch_next(t->far, WEIGHT_LINES);
         }
     }
 }

@@ -69,8 +69,6 @@ const char *cpu_isa_name(enum cpu_isa isa)
 
 static enum cpu_isa best; /* by choose_best */
 
-enum { FAMILY_ZEN5 = 26 };
-
 /* The kernels of an instruction set, on this processor. */
 static const struct kernels *set_of(enum cpu_isa isa)
 {
