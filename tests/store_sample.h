@@ -177,12 +177,18 @@ static inline void all_sound(void)
     blob_codec_free(codec);
 }
 
-static inline void lend(struct store *s, uint32_t i, const uint8_t *raw, size_t n_raw,
-                        atomic_uint *n_readers)
+static inline void lend_pieces(struct store *s, uint32_t i, struct pieces raw, size_t n_raw,
+                               atomic_uint *n_readers)
 {
     struct sample *sample = mem_alloc(sizeof *sample);
     sample_make(sample, i);
     atomic_fetch_add(n_readers, 1);
     store_put_lent(s, &sample->id, raw, n_raw, 2, n_readers);
     free(sample);
+}
+
+static inline void lend(struct store *s, uint32_t i, const uint8_t *raw, size_t n_raw,
+                        atomic_uint *n_readers)
+{
+    lend_pieces(s, i, (struct pieces){raw, n_raw, n_raw}, n_raw, n_readers);
 }

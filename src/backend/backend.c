@@ -151,9 +151,9 @@ void backend_page_copy(struct backend *be, void *to, const void *from, size_t pa
     be->impl->page_copy(be, to, from, page_bytes);
 }
 
-const void *backend_page_host(const struct backend *be, const void *page)
+bool backend_page_host(const struct backend *be, const void *page, struct pieces *bytes)
 {
-    return be->impl->page_host ? be->impl->page_host(be, page) : NULL;
+    return be->impl->page_host && be->impl->page_host(be, page, bytes);
 }
 
 void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)

@@ -15,6 +15,7 @@
 
 #include "backend/ops.h"
 #include "base/err.h"
+#include "base/pieces.h"
 #include "gguf/qtype.h"
 
 struct backend;
@@ -148,9 +149,9 @@ void backend_page_free(struct backend *be, void *page, size_t page_bytes); /* NU
 /* Copies a whole page into another of the same size. */
 void backend_page_copy(struct backend *be, void *to, const void *from, size_t page_bytes);
 /* A page's bytes where they lie, as backend_page_read gives them: any thread may read them
- * until they are written or the page is freed. NULL: they are not in the host's memory, or
- * apart. */
-const void *backend_page_host(const struct backend *be, const void *page);
+ * until they are written or the page is freed. False: they are not in the host's memory, or
+ * not in such pieces. */
+bool backend_page_host(const struct backend *be, const void *page, struct pieces *bytes);
 /* A page's bytes to host memory and back. */
 void backend_page_read(struct backend *be, const void *page, size_t page_bytes, void *host);
 void backend_page_write(struct backend *be, void *page, size_t page_bytes, const void *host);

@@ -37,8 +37,8 @@ struct backend_impl {
     void *(*page_new)(struct backend *be, size_t page_bytes, size_t page_unit);
     void (*page_free)(struct backend *be, void *page, size_t page_bytes);
     void (*page_copy)(struct backend *be, void *to, const void *from, size_t page_bytes);
-    /* NULL: no page has its bytes in one piece there. */
-    const void *(*page_host)(const struct backend *be, const void *page);
+    /* NULL: none does. */
+    bool (*page_host)(const struct backend *be, const void *page, struct pieces *bytes);
     void (*page_read)(struct backend *be, const void *page, size_t page_bytes, void *host);
     void (*page_write)(struct backend *be, void *page, size_t page_bytes, const void *host);
     void *(*state_new)(struct backend *be, size_t state_bytes);

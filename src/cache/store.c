@@ -22,8 +22,9 @@ struct job {
     struct blob_id id; /* its ids are those below */
     int32_t *ids;
     char *path;
-    struct blob_content raw;
-    void *room;             /* its data, if it is the store's own; NULL: it is lent */
+    struct blob_content raw; /* without data if that is lent */
+    void *room;              /* the data, if it is the store's own; NULL: it is lent */
+    struct pieces lent;
     atomic_uint *n_readers; /* of what is lent */
 };
 
@@ -169,13 +170,35 @@ static bool shrink(struct store *s, size_t n_bytes, const atomic_bool *stop, str
 /* What one thread writes with. */
 struct hand {
     struct blob_codec *codec;
-    struct buf packed;
+    struct buf joined, packed; /* pieces that were lent; the blob */
 };
+
+static void hand_empty(struct hand *h)
+{
+    buf_free(&h->joined);
+    buf_free(&h->packed);
+}
 
 static void hand_free(struct hand *h)
 {
     blob_codec_free(h->codec);
-    buf_free(&h->packed);
+    hand_empty(h);
+}
+
+/* The bytes of a job, its own or those that are lent. False without memory. */
+static bool take_raw(struct hand *h, const struct job *job, struct blob_content *raw,
+                     struct err *err)
+{
+    *raw = job->raw;
+    if (job->room) return true;
+    raw->data = job->lent.data;
+    if (pieces_are_joined(&job->lent)) return true;
+    if (!buf_try_resize(&h->joined, raw->n_bytes))
+        return err_set(err, ERR_MEMORY, "no memory for %zu bytes that are written",
+                       raw->n_bytes);
+    pieces_join(&job->lent, h->joined.data, raw->n_bytes);
+    raw->data = h->joined.data;
+    return true;
 }
 
 /* False if *stop became true before anything was written; later it just ends the look at the
@@ -184,7 +207,9 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
                       const atomic_bool *stop)
 {
     struct err err;
-    if (!blob_pack(h->codec, &job->id, &job->raw, LEVEL, stop, &h->packed, &err)) {
+    struct blob_content raw;
+    if (!take_raw(h, job, &raw, &err) ||
+        !blob_pack(h->codec, &job->id, &raw, LEVEL, stop, &h->packed, &err)) {
         if (err.code == ERR_CANCELLED) return false;
         set_trouble(s, &err);
         return true;
@@ -274,10 +299,10 @@ static void *writer_main(void *arg)
         if (s->has_spare && !s->first && !s->is_busy) {
             if (wait_ms(&s->changed, &s->lock, SPARE_MS)) continue;
             rooms_clear(&s->rooms);
-            buf_free(&hand.packed);
+            hand_empty(&hand);
             s->has_spare = false;
         } else if (!s->first || s->hurry || s->is_busy) {
-            if (s->hurry) buf_free(&hand.packed); /* those who hurry have theirs */
+            if (s->hurry) hand_empty(&hand); /* those who hurry have theirs */
             pthread_cond_wait(&s->changed, &s->lock);
         } else {
             atomic_store(&s->give_back, false);
@@ -370,11 +395,12 @@ void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_ra
     put(s, job);
 }
 
-void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+void store_put_lent(struct store *s, const struct blob_id *id, struct pieces raw, size_t n_raw,
                     unsigned element_bytes, atomic_uint *n_readers)
 {
     struct job *job = job_new(id, path_of(s, id));
-    job->raw = (struct blob_content){raw, n_raw, element_bytes};
+    job->raw = (struct blob_content){NULL, n_raw, element_bytes};
+    job->lent = raw;
     job->n_readers = n_readers;
     put(s, job);
 }

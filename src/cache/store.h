@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/pieces.h"
 #include "cache/blob.h"
 
 struct store;
@@ -57,7 +58,7 @@ void store_put(struct store *s, const struct blob_id *id, void *raw, size_t n_ra
                unsigned element_bytes);
 /* The same of bytes that stay the caller's, who does not change them until the store has
  * counted *n_readers down by one. It does so once, on any thread, written or not. */
-void store_put_lent(struct store *s, const struct blob_id *id, const void *raw, size_t n_raw,
+void store_put_lent(struct store *s, const struct blob_id *id, struct pieces raw, size_t n_raw,
                     unsigned element_bytes, atomic_uint *n_readers);
 /* Whether the owner needs the processor for other work from now on; at first it does not. */
 void store_set_busy(struct store *s, bool is_busy);

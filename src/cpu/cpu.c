@@ -285,9 +285,10 @@ static void cpu_page_copy(struct backend *be, void *to, const void *from, size_t
     cpu_pages_copy(pages_of(be), to, from, page_bytes);
 }
 
-static const void *cpu_page_host(const struct backend *be, const void *page)
+static bool cpu_page_host(const struct backend *be, const void *page, struct pieces *bytes)
 {
-    return cpu_pages_alone(pages_of(be), page) ? page : NULL;
+    *bytes = cpu_pages_bytes(pages_of(be), page);
+    return true;
 }
 
 static void cpu_page_read(struct backend *be, const void *page, size_t page_bytes, void *host)

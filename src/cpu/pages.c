@@ -122,49 +122,36 @@ void cpu_pages_free(struct cpu_pages *p, void *page, size_t page_bytes)
 
 /* ---- bytes ---- */
 
-/* The units of a page: so many bytes each, and from one to the next. A page for itself is one
- * unit. */
-struct units {
-    size_t n_bytes, apart;
-};
-
-static struct units units_of(struct cpu_pages *p, const void *page)
+struct pieces cpu_pages_bytes(struct cpu_pages *p, const void *page)
 {
     pthread_mutex_lock(&p->lock);
     const struct page_slab *s = *slab_of(p, page);
-    const struct units u = {s->unit, s->unit * s->n_pages};
+    const struct pieces bytes = {page, s->unit, s->unit * s->n_pages};
     pthread_mutex_unlock(&p->lock);
-    return u;
-}
-
-bool cpu_pages_alone(struct cpu_pages *p, const void *page)
-{
-    const struct units u = units_of(p, page);
-    return u.apart == u.n_bytes;
-}
-
-static void copy_units(uint8_t *to, size_t to_apart, const uint8_t *from, size_t from_apart,
-                       size_t unit, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes / unit; i++)
-        memcpy(to + i * to_apart, from + i * from_apart, unit);
-}
-
-void cpu_pages_copy(struct cpu_pages *p, void *to, const void *from, size_t page_bytes)
-{
-    const struct units u = units_of(p, to);
-    assert(units_of(p, from).apart == u.apart);
-    copy_units(to, u.apart, from, u.apart, u.n_bytes, page_bytes);
+    return bytes;
 }
 
 void cpu_pages_read(struct cpu_pages *p, const void *page, size_t page_bytes, void *host)
 {
-    const struct units u = units_of(p, page);
-    copy_units(host, u.n_bytes, page, u.apart, u.n_bytes, page_bytes);
+    const struct pieces from = cpu_pages_bytes(p, page);
+    pieces_join(&from, host, page_bytes);
+}
+
+/* n_bytes of `from`, in pieces, become those of a page. */
+static void put_pieces(struct cpu_pages *p, void *page, const uint8_t *from, size_t from_apart,
+                       size_t n_bytes)
+{
+    const struct pieces to = cpu_pages_bytes(p, page);
+    for (size_t i = 0; i < n_bytes / to.n_bytes; i++)
+        memcpy((uint8_t *)page + i * to.apart, from + i * from_apart, to.n_bytes);
+}
+
+void cpu_pages_copy(struct cpu_pages *p, void *to, const void *from, size_t page_bytes)
+{
+    put_pieces(p, to, from, cpu_pages_bytes(p, from).apart, page_bytes);
 }
 
 void cpu_pages_write(struct cpu_pages *p, void *page, size_t page_bytes, const void *host)
 {
-    const struct units u = units_of(p, page);
-    copy_units(page, u.apart, host, u.n_bytes, u.n_bytes, page_bytes);
+    put_pieces(p, page, host, cpu_pages_bytes(p, page).n_bytes, page_bytes);
 }

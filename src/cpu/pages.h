@@ -7,15 +7,17 @@
  * Two threads that each read half of the heads, q8_0, GB/s: 45 a page at a time, which is 66 KB
  * a thread, 53 of 131 KB, 66 of 530 KB, 72 from end to end (Zen 5, 2026-11). A slab is touched
  * as a whole with its first page, for it is of huge pages: so it is no larger than SLAB_BYTES,
- * and pages of more than half of that are on their own.
+ * and pages of more than half of that are on their own. It is given back when none of its pages
+ * is left.
  *
  * A cpu_pages belongs to a backend. Any thread may copy, read and write pages; new and free
  * take a lock. */
 #ifndef CPU_PAGES_H
 #define CPU_PAGES_H
 
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "base/pieces.h"
 
 struct cpu_pages;
 
@@ -34,7 +36,7 @@ void cpu_pages_free(struct cpu_pages *p, void *page, size_t page_bytes);
 void cpu_pages_copy(struct cpu_pages *p, void *to, const void *from, size_t page_bytes);
 void cpu_pages_read(struct cpu_pages *p, const void *page, size_t page_bytes, void *host);
 void cpu_pages_write(struct cpu_pages *p, void *page, size_t page_bytes, const void *host);
-/* Whether the bytes of a page follow each other. */
-bool cpu_pages_alone(struct cpu_pages *p, const void *page);
+/* The bytes of a page, unit by unit. */
+struct pieces cpu_pages_bytes(struct cpu_pages *p, const void *page);
 
 #endif

@@ -362,8 +362,9 @@ bool disk_put_page(struct disk *d, size_t i, struct tree *t)
 {
     if (!has_pages(d)) return true;
     const struct blob_id id = page_id(d, i);
-    const void *page = tree_pages(t, PAGE_FULL)[i], *host = backend_page_host(d->be, page);
-    if (!host) return put(d, &id, page, full_bytes(d));
+    const void *page = tree_pages(t, PAGE_FULL)[i];
+    struct pieces host;
+    if (!backend_page_host(d->be, page, &host)) return put(d, &id, page, full_bytes(d));
     if (is_there(d, &id)) return true;
     if (!store_has_room(d->store, full_bytes(d))) return store_is_broken(d->store);
     store_put_lent(d->store, &id, host, full_bytes(d), element_bytes(d), tree_lend(t, i));

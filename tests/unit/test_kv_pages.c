@@ -63,8 +63,9 @@ static void sizes_lie_apart(void **unused)
     assert_ptr_equal(cpu_pages_new(p, PAGE, UNIT), a + UNIT);
     assert_ptr_equal(cpu_pages_new(p, PAGE, 2 * UNIT), b + 2 * UNIT);
     assert_ptr_equal(cpu_pages_new(p, 2 * PAGE, UNIT), c + UNIT);
-    assert_false(cpu_pages_alone(p, a));
-    assert_true(cpu_pages_alone(p, d));
+    const struct pieces side_by_side = cpu_pages_bytes(p, a), alone = cpu_pages_bytes(p, d);
+    assert_false(pieces_are_joined(&side_by_side));
+    assert_true(pieces_are_joined(&alone));
     memset(d, 1, PAGE); /* as it lies */
     cpu_pages_free(p, a + UNIT, PAGE);
     cpu_pages_free(p, b + 2 * UNIT, PAGE);
@@ -95,6 +96,10 @@ static void each_page_has_its_bytes(void **unused)
     for (size_t i = 0; i < N; i++) {
         memset(got, 0, PAGE);
         cpu_pages_read(p, page[i], PAGE, got);
+        assert_memory_equal(got, want + i * PAGE, PAGE);
+        const struct pieces bytes = cpu_pages_bytes(p, page[i]);
+        memset(got, 0, PAGE);
+        pieces_join(&bytes, got, PAGE);
         assert_memory_equal(got, want + i * PAGE, PAGE);
         /* Unit by unit, as kernels find them. */
         for (size_t u = 0; u < N_UNITS; u++)

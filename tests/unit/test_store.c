@@ -555,22 +555,26 @@ static void test_no_memory_to_read(void **state)
 }
 #endif
 
-/* What is lent is written as it is, and given back when it was, or will not be; from then on it
- * may change. */
+/* What is lent, in one piece or in many, is written as it is, and given back when it was, or
+ * will not be; from then on it may change. */
 static void test_lent(void **state)
 {
     (void)state;
     clear();
-    enum { N_LARGE = 3 << 20, ROUNDS = 40 };
+    enum { N_LARGE = 3 << 20, ROUNDS = 40, PIECE = 3 << 12, APART = 5 << 12 };
     struct store *s = store_new(dir, "model", 1 << 30);
     struct sample sample;
     uint8_t *large = mem_alloc(N_LARGE), *got = mem_alloc(N_LARGE);
+    uint8_t *apart = mem_zalloc(N_LARGE / PIECE, APART);
+    const struct pieces pieces = {apart, PIECE, APART};
     atomic_uint n_readers = 0;
     for (uint32_t k = 0; k < ROUNDS; k++) {
         for (uint32_t i = 0; i < N_LARGE; i++)
             large[i] = (uint8_t)(i * (k + 1) >> 7);
+        for (size_t i = 0; i < N_LARGE / PIECE; i++)
+            memcpy(apart + i * APART, large + i * PIECE, PIECE);
         lend(s, 2 * k, large, N_LARGE, &n_readers);
-        lend(s, 2 * k + 1, large, N_LARGE, &n_readers);
+        lend_pieces(s, 2 * k + 1, pieces, N_LARGE, &n_readers);
         lend(s, 2 * k, large, N_LARGE, &n_readers); /* twice the same */
         if (word(17, k) % 2) store_set_busy(s, true);
         usleep(word(16, k) % 4000);
@@ -593,6 +597,7 @@ static void test_lent(void **state)
     assert_int_equal(atomic_load(&n_readers), 1);
     store_free(s);
     assert_int_equal(atomic_load(&n_readers), 0);
+    free(apart);
     free(large);
     free(got);
 }
