@@ -6,7 +6,7 @@
  *
  * Two threads that each read half of the heads, q8_0, GB/s: 45 a page at a time, which is 66 KB
  * a thread, 53 of 131 KB, 66 of 530 KB, 72 from end to end (Zen 5, 2026-11). A slab is touched
- * as a whole with its first page, for it is of huge pages: so it is no larger than SLAB_BYTES,
+ * as a whole with its first page, for it is of huge pages: so it is no larger than 32 MiB,
  * and pages of more than half of that are on their own. It is given back when none of its pages
  * is left.
  *
