@@ -37,7 +37,7 @@ struct backend_impl {
     void *(*page_new)(struct backend *be, size_t page_bytes, size_t page_unit);
     void (*page_free)(struct backend *be, void *page, size_t page_bytes);
     void (*page_copy)(struct backend *be, void *to, const void *from, size_t page_bytes);
-    /* NULL: none does. */
+    /* NULL: pages are not in the host's memory. */
     bool (*page_host)(const struct backend *be, const void *page, struct pieces *bytes);
     void (*page_read)(struct backend *be, const void *page, size_t page_bytes, void *host);
     void (*page_write)(struct backend *be, void *page, size_t page_bytes, const void *host);

@@ -63,7 +63,8 @@ static inline size_t kv_key_at(size_t n, size_t i, size_t slot)
 }
 
 /* Where in a page the keys and the values of a KV head lie, and their scales (of no meaning for
- * f32 and f16): bytes from the start of the part of the page. */
+ * f32 and f16): bytes from the address of the part of the page, whose heads are further apart
+ * where pages lie side by side (kv_layer.n_beside). */
 struct kv_head {
     size_t k, k_scales, v, v_scales;
 };

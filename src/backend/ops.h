@@ -529,7 +529,7 @@ struct program {
     const struct row_scale *row_scales;
     const struct state_part *states;
     size_t page_bytes[PAGE_PARTS]; /* of one page, all layers */
-    size_t page_unit[PAGE_PARTS];  /* kv_page_unit */
+    size_t page_unit[PAGE_PARTS];  /* what every head has of it, or 0: kv_page_unit in kv.h */
     uint32_t window;    /* rows that layers of PAGE_WINDOW see at most; 0: there are none */
     size_t state_bytes; /* of one state, all layers; 0: the model is not recurrent */
     size_t n_vocab;     /* width of the logits */

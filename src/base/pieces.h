@@ -18,12 +18,17 @@ static inline bool pieces_are_joined(const struct pieces *p)
     return p->apart == p->n_bytes;
 }
 
-/* The first n_bytes of them, whole pieces, to `to`. */
-static inline void pieces_join(const struct pieces *p, void *to, size_t n_bytes)
+/* The first n_bytes of them, whole pieces, to `to`, where they are so far apart. */
+static inline void pieces_copy(const struct pieces *p, void *to, size_t apart, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes / p->n_bytes; i++)
-        memcpy((uint8_t *)to + i * p->n_bytes, (const uint8_t *)p->data + i * p->apart,
-               p->n_bytes);
+        memcpy((uint8_t *)to + i * apart, (const uint8_t *)p->data + i * p->apart, p->n_bytes);
+}
+
+/* The same, one after the other. */
+static inline void pieces_join(const struct pieces *p, void *to, size_t n_bytes)
+{
+    pieces_copy(p, to, p->n_bytes, n_bytes);
 }
 
 #endif

@@ -137,21 +137,15 @@ void cpu_pages_read(struct cpu_pages *p, const void *page, size_t page_bytes, vo
     pieces_join(&from, host, page_bytes);
 }
 
-/* n_bytes of `from`, in pieces, become those of a page. */
-static void put_pieces(struct cpu_pages *p, void *page, const uint8_t *from, size_t from_apart,
-                       size_t n_bytes)
-{
-    const struct pieces to = cpu_pages_bytes(p, page);
-    for (size_t i = 0; i < n_bytes / to.n_bytes; i++)
-        memcpy((uint8_t *)page + i * to.apart, from + i * from_apart, to.n_bytes);
-}
-
 void cpu_pages_copy(struct cpu_pages *p, void *to, const void *from, size_t page_bytes)
 {
-    put_pieces(p, to, from, cpu_pages_bytes(p, from).apart, page_bytes);
+    const struct pieces bytes = cpu_pages_bytes(p, from);
+    pieces_copy(&bytes, to, cpu_pages_bytes(p, to).apart, page_bytes);
 }
 
 void cpu_pages_write(struct cpu_pages *p, void *page, size_t page_bytes, const void *host)
 {
-    put_pieces(p, page, host, cpu_pages_bytes(p, page).n_bytes, page_bytes);
+    const struct pieces to = cpu_pages_bytes(p, page);
+    const struct pieces from = {host, to.n_bytes, to.n_bytes};
+    pieces_copy(&from, page, to.apart, page_bytes);
 }
