@@ -116,40 +116,40 @@ static const struct kernels *kernels_of(enum cpu_isa isa, struct err *err)
 
 /* Packed matrices lie side by side in slabs: in pages of their own each would end in a huge
  * page of which most is never used. */
-struct slab {
+struct pack_slab {
     uint8_t *data;
     size_t n_bytes, used;
-    struct slab *next;
+    struct pack_slab *next;
 };
 
-static const size_t SLAB_BYTES = (size_t)64 << 20;
+static const size_t PACK_SLAB_BYTES = (size_t)64 << 20;
 
 /* n_bytes aligned to 64; NULL if there is no memory. What a slab has left when the next one
  * begins is never touched. */
-static uint8_t *slab_alloc(struct cpu_backend *cpu, size_t n_bytes)
+static uint8_t *pack_alloc(struct cpu_backend *cpu, size_t n_bytes)
 {
     n_bytes = mem_round_up(n_bytes, 64);
-    struct slab *s = cpu->slabs;
+    struct pack_slab *s = cpu->packs;
     if (!s || s->n_bytes - s->used < n_bytes) {
-        size_t size = n_bytes > SLAB_BYTES ? n_bytes : SLAB_BYTES;
+        size_t size = n_bytes > PACK_SLAB_BYTES ? n_bytes : PACK_SLAB_BYTES;
         uint8_t *data = mem_try_pages(size);
         if (!data) return NULL;
         s = mem_alloc(sizeof *s);
-        *s = (struct slab){data, size, 0, cpu->slabs};
-        cpu->slabs = s;
+        *s = (struct pack_slab){data, size, 0, cpu->packs};
+        cpu->packs = s;
     }
     uint8_t *p = s->data + s->used;
     s->used += n_bytes;
     return p;
 }
 
-static void free_slabs(struct cpu_backend *cpu)
+static void free_packs(struct cpu_backend *cpu)
 {
-    while (cpu->slabs) {
-        struct slab *next = cpu->slabs->next;
-        mem_free_pages(cpu->slabs->data, cpu->slabs->n_bytes);
-        free(cpu->slabs);
-        cpu->slabs = next;
+    while (cpu->packs) {
+        struct pack_slab *next = cpu->packs->next;
+        mem_free_pages(cpu->packs->data, cpu->packs->n_bytes);
+        free(cpu->packs);
+        cpu->packs = next;
     }
 }
 
@@ -167,7 +167,7 @@ static void cpu_reset(struct backend *be)
         free_weight(cpu->weights);
         cpu->weights = next;
     }
-    free_slabs(cpu);
+    free_packs(cpu);
 }
 
 static void cpu_close(struct backend *be)
@@ -252,7 +252,7 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
     w->file = data;
     if (!cpu->kernels->packs) return &w->base;
     const size_t n_bytes = packed_bytes(type, n_mats, n_rows, n_cols);
-    w->packed = slab_alloc(cpu, n_bytes);
+    w->packed = pack_alloc(cpu, n_bytes);
     if (!w->packed) {
         char size[READABLE_BYTES];
         err_set(err, ERR_MEMORY, "no memory for a packed matrix of %s",
@@ -307,7 +307,7 @@ static struct backend *cpu_beside(struct backend *be)
     *cpu = *(const struct cpu_backend *)be;
     cpu->borrows_pool = true;
     cpu->weights = NULL;
-    cpu->slabs = NULL;
+    cpu->packs = NULL;
     cpu->pages = cpu_pages_open();
     return &cpu->base;
 }

@@ -14,7 +14,7 @@ struct cpu_backend {
     struct pool *pool;
     bool borrows_pool;          /* it is another's */
     struct cpu_weight *weights; /* all that were bound */
-    struct slab *slabs;         /* memory of packed matrices, newest first */
+    struct pack_slab *packs;    /* memory of packed matrices, newest first */
     struct cpu_pages *pages;
     char name[64];
 };
