@@ -2,6 +2,7 @@
 #include "cache/page.h"
 
 #include <assert.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "backend/backend.h"
@@ -23,8 +24,8 @@ struct page {
 struct page_pool {
     struct backend *be;
     size_t part_bytes[PAGE_PARTS], part_units[PAGE_PARTS];
-    size_t bytes; /* in use */
-    void *spare[PAGE_PARTS][N_SPARE];
+    size_t bytes;                         /* in use */
+    void *spare[PAGE_PARTS][N_SPARE + 1]; /* by address: neighbours are used as neighbours */
     size_t n_spare[PAGE_PARTS];
     struct page *left; /* only borrowers have them, or had: nobody says when they are done */
     void (*on_new)(void *user, enum page_part part, void *data);
@@ -68,13 +69,17 @@ void page_pool_on_new(struct page_pool *pool,
 /* What stands for a part without memory. */
 static char nothing;
 
+/* Of more than N_SPARE the highest goes. */
 static void keep_data(struct page_pool *pool, enum page_part part, void *data)
 {
     if (!pool->be) return;
-    if (pool->n_spare[part] < N_SPARE)
-        pool->spare[part][pool->n_spare[part]++] = data;
-    else
-        backend_page_free(pool->be, data, pool->part_bytes[part]);
+    void **spare = pool->spare[part];
+    size_t i = pool->n_spare[part]++;
+    for (; i > 0 && (uintptr_t)spare[i - 1] > (uintptr_t)data; i--)
+        spare[i] = spare[i - 1];
+    spare[i] = data;
+    if (pool->n_spare[part] > N_SPARE)
+        backend_page_free(pool->be, spare[--pool->n_spare[part]], pool->part_bytes[part]);
 }
 
 /* Takes back the pages that their last borrowers are done with. */
@@ -114,13 +119,13 @@ void page_pool_prepare(struct page_pool *pool, const atomic_bool *stop)
         while (zeros && pool->n_spare[i] < N_SPARE && !cancel_is_set(stop) &&
                (data = backend_page_new(pool->be, n_bytes, pool->part_units[i]))) {
             backend_page_write(pool->be, data, n_bytes, zeros);
-            pool->spare[i][pool->n_spare[i]++] = data;
+            keep_data(pool, i, data);
         }
         free(zeros);
     }
 }
 
-/* The oldest: those that were made one after the other may lie side by side. */
+/* The lowest. */
 static void *take_spare(struct page_pool *pool, enum page_part part)
 {
     void **spare = pool->spare[part], *first = spare[0];

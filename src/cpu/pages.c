@@ -11,7 +11,7 @@
 
 /* A page of a model of 0.6B parameters takes 3.7 MB with q8_0: eight are 530 KB in a row for
  * each of two threads and layer. */
-static const size_t SLAB_BYTES = (size_t)32 << 20;
+static const size_t MOST_BYTES = (size_t)32 << 20;
 enum { MOST_BESIDE = 16 };
 
 struct page_slab {
@@ -45,9 +45,10 @@ size_t cpu_pages_beside(size_t page_bytes, size_t unit)
 {
     if (unit == 0 || page_bytes == 0) return 1;
     assert(page_bytes % unit == 0);
-    const size_t n = SLAB_BYTES / page_bytes;
-    if (n < 1) return 1;
-    return n < MOST_BESIDE ? n : MOST_BESIDE;
+    size_t n = 1;
+    while (n < MOST_BESIDE && 2 * n * page_bytes <= MOST_BYTES)
+        n *= 2;
+    return n;
 }
 
 /* ---- slabs ---- */
@@ -86,6 +87,7 @@ static struct page_slab **slab_of(struct cpu_pages *p, const uint8_t *page)
 void *cpu_pages_new(struct cpu_pages *p, size_t page_bytes, size_t unit)
 {
     const size_t n_pages = cpu_pages_beside(page_bytes, unit);
+    assert(page_bytes > 0);
     if (n_pages == 1) unit = page_bytes;
     pthread_mutex_lock(&p->lock);
     struct page_slab **at = &p->slabs;

@@ -9,7 +9,11 @@
 #include <cmocka.h>
 
 #include "../chance.h"
+#include "backend/backend.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "cache/page.h"
+#include "cpu/cpu.h"
 #include "cpu/pages.h"
 
 enum { UNIT = 4160, N_UNITS = 6, PAGE = N_UNITS * UNIT, N = 40 };
@@ -23,6 +27,9 @@ static void pages_that_a_slab_has(void **unused)
     assert_int_equal(cpu_pages_beside(0, UNIT), 1);
     /* A slab is 32 MiB at most. */
     assert_int_equal(cpu_pages_beside((size_t)8 << 20, 1 << 15), 4);
+    /* Three and nine would fit. */
+    assert_int_equal(cpu_pages_beside((size_t)10 << 20, 1 << 20), 2);
+    assert_int_equal(cpu_pages_beside((size_t)7 << 19, 1 << 19), 8);
     assert_int_equal(cpu_pages_beside((size_t)11 << 20, 1 << 20), 2);
     assert_int_equal(cpu_pages_beside((size_t)17 << 20, 1 << 20), 1);
     assert_int_equal(cpu_pages_beside((size_t)99 << 20, 1 << 20), 1);
@@ -111,12 +118,43 @@ static void each_page_has_its_bytes(void **unused)
     cpu_pages_close(p);
 }
 
+/* A pool gives out what its backend would: after retries, whose pages it keeps, too. */
+static void retries_keep_neighbours(void **unused)
+{
+    (void)unused;
+    enum { TURNS = 15 };
+    struct err err;
+    struct backend *be =
+        cpu_open(&(struct cpu_options){.n_threads = 1, .isa = CPU_SCALAR}, &err);
+    assert_non_null(be);
+    const size_t bytes[PAGE_PARTS] = {PAGE}, units[PAGE_PARTS] = {UNIT};
+    struct page_pool *pool = page_pool_new(be, bytes, units);
+    struct page *page[N];
+    size_t n = 0;
+    page_pool_prepare(pool, NULL);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const size_t n_new = 1 + (size_t)turn % 2;
+        for (size_t i = 0; i < n_new; i++)
+            assert_non_null(page[n++] = page_new(pool));
+        for (size_t i = 0; turn % 3 == 2 && i < n_new; i++)
+            page_unref(pool, page[--n]);
+        page_pool_prepare(pool, NULL);
+    }
+    for (size_t i = 1; i < n; i++)
+        if (i % 16 != 0)
+            assert_ptr_equal(page_data(page[i], PAGE_FULL),
+                             (uint8_t *)page_data(page[i - 1], PAGE_FULL) + UNIT);
+    while (n > 0)
+        page_unref(pool, page[--n]);
+    page_pool_free(pool);
+    backend_close(be);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_that_a_slab_has),
-        cmocka_unit_test(neighbours_lie_side_by_side),
-        cmocka_unit_test(sizes_lie_apart),
+        cmocka_unit_test(retries_keep_neighbours),     cmocka_unit_test(pages_that_a_slab_has),
+        cmocka_unit_test(neighbours_lie_side_by_side), cmocka_unit_test(sizes_lie_apart),
         cmocka_unit_test(each_page_has_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
