@@ -28,16 +28,30 @@ static void fold_sink(const struct attend *a, struct query *x, float sink)
         vec_store(x->o + e, vec_clip(vec_load(x->o + e)) * vec_all(before));
 }
 
-/* The pages of the next step: of each a run, for what the heads have lies side by side, or is
- * of one head. */
+/* Pages of a step. */
+static size_t at_once(const struct walk *w)
+{
+    const size_t n = w->n_heads * w->n;
+    return n < LANES ? LANES / n : 1;
+}
+
+/* The pages of the next step: of each and its heads a run, or of several that lie side by side.
+ */
 static void look_far(struct walk *w)
 {
-    const size_t n_lines = kv_head_bytes(w->a->kv) * w->n_heads / 64;
+    const size_t n_lines = kv_head_bytes(w->a->kv) / 64;
     const size_t from = w->next_p;
-    const size_t to = w->end - from < w->n_pages ? w->end : from + w->n_pages;
+    const size_t to = w->end - from < at_once(w) ? w->end : from + at_once(w);
     struct run *run = w->runs;
-    for (size_t p = from; p < to; p++)
-        *run++ = (struct run){(const char *)w->a->pages[p] + w->next_heads->k, n_lines, false};
+    for (size_t p = from; p < to; p++) {
+        for (size_t j = 0; j < w->n_heads; j++) {
+            const char *at = (const char *)w->a->pages[p] + w->next_heads[j].k;
+            if (run > w->runs && at == run[-1].at + 64 * run[-1].n_lines)
+                run[-1].n_lines += n_lines;
+            else
+                *run++ = (struct run){at, n_lines, false};
+        }
+    }
     *run = (struct run){.at = (const char *)w->runs, .n_lines = 1, .is_last = true};
     w->far = (struct far){w->runs[0], w->runs[0].is_last ? w->runs : w->runs + 1};
 }
@@ -127,13 +141,6 @@ static void walk_step(struct walk *w, void *scratch)
         avx2_pages_f(w, scratch);
 }
 
-/* Pages of a step. */
-static size_t at_once(const struct walk *w)
-{
-    const size_t n = w->n_heads * w->n;
-    return n < LANES ? LANES / n : 1;
-}
-
 /* Pages from..to-1 with the heads of w; behind the last one it goes on at next_p. */
 static void walk_run(struct walk *w, size_t from, size_t to, size_t next_p,
                      const struct kv_head *next_heads, void *scratch)
@@ -167,8 +174,8 @@ static void walk_pages(struct walk *w, size_t from, size_t to, void *scratch)
     struct walk one = *w;
     one.n_heads = 1;
     for (size_t p = from, end; p < to; p = end) {
-        end = p + n_beside(w, p, to);
-        if (w->n_heads == 1 || end - p < at_once(&one)) {
+        end = w->n_heads > 1 ? p + n_beside(w, p, to) : p;
+        if (end - p < at_once(&one)) {
             end = to - p < at_once(w) ? to : p + at_once(w);
             walk_run(w, p, end, end, w->heads, scratch);
             continue;

@@ -588,6 +588,7 @@ VEC_INLINE void block_values(enum near_cache cache, const struct block_tile *t,
     {                                                                                        \
         block_values(blocks, t, p);                                                          \
     }                                                                                        \
+    _Static_assert(((floats) < NEAR_ALONE) == ((blocks) < NEAR_ALONE), "both read far");     \
     static const struct attend_few few_##name = {                                            \
         .reads_far = (blocks) < NEAR_ALONE,                                                  \
         .float_scores = float_scores_##name,                                                 \

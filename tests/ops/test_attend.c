@@ -97,6 +97,16 @@ static void pages_new(struct backend *be, void **pages, size_t n_pages, size_t b
     free(rubbish);
 }
 
+/* After retries and on branches not all of them lie in their order: of the many some still do,
+ * of four none. */
+static void out_of_order(void **pages, size_t n_pages)
+{
+    if (n_pages < 4) return;
+    void *second = pages[1];
+    pages[1] = pages[n_pages - 2];
+    pages[n_pages - 2] = second;
+}
+
 /* The hash of their bytes. */
 static uint64_t pages_free(struct backend *be, void **pages, size_t n_pages, size_t bytes)
 {
@@ -162,6 +172,7 @@ static uint64_t attend_rows(struct backend *be, const struct attention *c, const
     const size_t n_pages = pages_for(n_pos);
     assert_true(n_pages <= MOST_PAGES);
     pages_new(be, pages, n_pages, t.p.page_bytes[PAGE_FULL], t.p.page_unit[PAGE_FULL]);
+    out_of_order(pages, n_pages);
     if (n_stored > 0) store_rows(be, c, x, n_stored, pages);
     for (uint32_t first = n_stored, n; first < n_pos; first += n) {
         n = n_pos - first < n_batch ? n_pos - first : n_batch;
@@ -761,7 +772,8 @@ static void many_row_blocks(void **state)
     random_floats(NORMAL, x, N_POS * width_of(c));
     const struct kv_layer kv = {KV_F16, 1, 4, 32, 0, PAGE_FULL, 0};
     for (size_t i = 0; i < N; i++)
-        assert_non_null(pages[i] = backend_page_new(be, kv_layer_bytes(&kv), 0));
+        assert_non_null(pages[i] =
+                            backend_page_new(be, kv_layer_bytes(&kv), kv_head_bytes(&kv)));
     const struct vulkan_counters few = planned(be, pages, x, 1);
     const struct vulkan_counters many = planned(be, pages, x, 200);
     const size_t more = (size_t)(many.allocated_bytes - few.allocated_bytes);
