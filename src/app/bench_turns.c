@@ -214,8 +214,10 @@ static bool measure_memory(struct bench *b, struct err *err)
     }
     n_pages = timeline_usage(b->m.tl).n_pages - n_pages;
     const size_t after = resident();
-    /* There may be no room for two, and the system may take memory back meanwhile. */
-    if (ok && n_pages > 0 && after > before)
+    /* There may be no room for two, and the system may take memory back meanwhile. Pages have
+     * their memory in slabs of up to 32 MiB (cpu/pages.h): few of them would measure those. */
+    const size_t least = (size_t)256 << 20;
+    if (ok && n_pages > 0 && after > before && after - before >= least)
         b->kv_resident = (double)(after - before) / (double)(n_pages * PAGE_LEN);
     ids_free(&ids);
     return ok;

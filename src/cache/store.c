@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/wait.h"
@@ -185,14 +186,16 @@ static void hand_free(struct hand *h)
     hand_empty(h);
 }
 
-/* The bytes of a job, its own or those that are lent. False without memory. */
-static bool take_raw(struct hand *h, const struct job *job, struct blob_content *raw,
-                     struct err *err)
+/* The bytes of a job, its own or those that are lent. False without memory, or once *stop is
+ * true where they would have to be joined. */
+static bool take_raw(struct hand *h, const struct job *job, const atomic_bool *stop,
+                     struct blob_content *raw, struct err *err)
 {
     *raw = job->raw;
     if (job->room) return true;
     raw->data = job->lent.data;
     if (pieces_are_joined(&job->lent)) return true;
+    if (cancel_is_set(stop)) return err_set(err, ERR_CANCELLED, "cancelled");
     if (!buf_try_resize(&h->joined, raw->n_bytes))
         return err_set(err, ERR_MEMORY, "no memory for %zu bytes that are written",
                        raw->n_bytes);
@@ -208,7 +211,7 @@ static bool write_job(struct store *s, struct hand *h, const struct job *job,
 {
     struct err err;
     struct blob_content raw;
-    if (!take_raw(h, job, &raw, &err) ||
+    if (!take_raw(h, job, stop, &raw, &err) ||
         !blob_pack(h->codec, &job->id, &raw, LEVEL, stop, &h->packed, &err)) {
         if (err.code == ERR_CANCELLED) return false;
         set_trouble(s, &err);
