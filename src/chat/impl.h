@@ -128,6 +128,7 @@ struct turn {
     struct node *mark;    /* where the conversation goes back to if nothing comes of it */
     bool is_new;          /* the user's last message belongs to this turn */
     bool is_last;         /* the chat ends with it: its message stays, whatever comes of it */
+    bool is_kept;         /* in the session's file, since the prompt is known to fit */
     size_t n_attached;    /* bytes of it that came from /read or a paste */
     bool has_paste;       /* as struct attached had it */
     struct message *base; /* the reply that is gone on with; NULL: a new one is made */

@@ -128,8 +128,16 @@ static bool begin(struct chat *c)
     c->state = CHAT_BUSY;
     c->work = WORK_TURN;
     c->face->turn_begin(c->face->user);
-    session_save(c, false);
     return true;
+}
+
+/* The prompt fits: what was said is kept, whatever comes of it. One that does not fit would
+ * stay in the session's file, which is only written on. */
+static void keep_question(struct chat *c)
+{
+    if (c->turn.is_kept) return;
+    c->turn.is_kept = true;
+    session_save(c, false);
 }
 
 static void choose_reply_seed(struct chat *c, const uint64_t *seed)
@@ -426,12 +434,14 @@ static void fail(struct chat *c, const struct engine_event *event)
         reply = keep_partial(c);
     else
         give_up(c);
-    /* Kept, it would make the prompts of all messages that follow too long as well. */
-    bool drops = too_long && c->attached.text.len > 0;
+    /* Kept, it would make the prompts of all messages that follow too long as well, unless
+     * there are turns that can make room for it. */
+    const char *hint = too_long ? turn_room_hint(c, n_turns) : "";
+    bool drops = too_long && !(*hint && c->face->has_prompt) && c->attached.text.len > 0;
     if (drops) chat_drop_attached(c);
     finish(c, &report, reply);
     if (!cancelled)
-        chat_tell(c, FACE_ERROR, "%s%s%s", err.msg, too_long ? turn_room_hint(c, n_turns) : "",
+        chat_tell(c, FACE_ERROR, "%s%s%s", err.msg, hint,
                   drops ? "; what was read or pasted before the message is dropped" : "");
 }
 
@@ -449,16 +459,19 @@ void turn_event(struct chat *c, const struct engine_event *event)
 {
     switch (event->kind) {
     case EVENT_PREFILL:
+        keep_question(c);
         context_set(c, (uint32_t)event->total, (uint32_t)event->done);
         count_prefill(c, event);
         c->face->progress(c->face->user, FACE_PREFILL, event->done, event->total,
                           event->cached);
         break;
     case EVENT_REASONING:
+        keep_question(c);
         count_drawn(c, event->done);
         show_reasoning(c, event);
         break;
     case EVENT_TEXT:
+        keep_question(c);
         count_drawn(c, event->done);
         buf_append(&c->turn.answer, event->text, event->text_len);
         if (c->turn.answer.len > 0) turn_tell_dropped(c);

@@ -75,6 +75,40 @@ static void test_full(void **unused)
     close_chat(&r);
 }
 
+/* What was pasted waits where turns that are dropped make room for it, and only there. */
+static void test_paste_waits(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    static const char *const args[] = {"--ctx", "128", "--max-tokens", "20", NULL};
+    open_chat(&r, true, args);
+    for (int i = 0; i < 2; i++)
+        free(ask(&r, "Count from 1 to 20"));
+    struct buf text = {0};
+    while (engine_count_tokens(r.chat->engine, buf_str(&text), text.len) < 90)
+        buf_puts(&text, "words ");
+    chat_attach(r.chat, text.data, text.len);
+    assert_true(line(&r, "how many?"));
+    assert_true(r.report.too_long);
+    assert_true(said(&r, "; /trim drops the oldest turns\n"));
+    assert_true(chat_has_paste(r.chat));
+    assert_true(line(&r, "/trim 2"));
+    free(ask(&r, "how many?"));
+    assert_int_not_equal(r.report.stop, FACE_STOP_FAILED);
+    assert_false(chat_has_paste(r.chat));
+    const struct conversation *talk = r.chat->conversation;
+    assert_non_null(
+        strstr(conversation_at(talk, conversation_n(talk) - 2)->text, "words \n\nhow"));
+    for (int i = 0; i < 3; i++)
+        chat_attach(r.chat, text.data, text.len);
+    assert_true(line(&r, "how many?"));
+    assert_true(r.report.too_long);
+    assert_true(said(&r, "; what was read or pasted before the message is dropped\n"));
+    assert_false(chat_has_paste(r.chat));
+    buf_free(&text);
+    close_chat(&r);
+}
+
 /* --overflow trim goes on by itself and says what it dropped; the system message stays. */
 static void test_overflow(void **unused)
 {
@@ -157,7 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_long),       cmocka_unit_test(test_full),
         cmocka_unit_test(test_overflow),       cmocka_unit_test(test_overflow_branches),
-        cmocka_unit_test(test_trims_are_rare),
+        cmocka_unit_test(test_trims_are_rare), cmocka_unit_test(test_paste_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -382,6 +382,16 @@ lines | go 0 --stdin lines -n 5
 check "a cache that cannot be written" [ "$(wc -l <"$dir/out")" = 3 ]
 check "  is said once" [ "$(grep -c 'computed from now on is not kept on disk' "$dir/err")" = 1 ]
 
+# A prompt that the context has no room for leaves the session as it was, and begins none.
+rm -rf "$dir/cache"
+yes 'words without end' | head -c 100000 >"$dir/endless"
+check "a session" go 0 -s room -q -n 3 -p hello </dev/null
+size=$(stat -c %s "$sessions/room.session")
+check "a prompt that is too long for it" go 3 -s room -q -f "$dir/endless" -p 'How many?' </dev/null
+check "  leaves no trace in its file" [ "$(stat -c %s "$sessions/room.session")" = "$size" ]
+check "  nor a session where there was none" \
+    eval 'go 3 -s no-room -q -f "$dir/endless" -p hi </dev/null && [ ! -e "$sessions/no-room.session" ]'
+
 # A limit on the size of files is met as a full disk is: said, never the end of the program.
 limited() { (ulimit -f "$1" && go "${@:2}"); }
 rm -rf "$dir/cache"
