@@ -79,7 +79,7 @@ static void tell_empty(const char *name, const struct conversation *c)
     if (conversation_n(c) > 0) return;
     fprintf(stderr, "hearth: session %s: no messages%s\n",
             printable(shown, sizeof shown, name, strlen(name)),
-            conversation_n_branches(c) > 1
+            !conversation_is_empty(c)
                 ? " on its current branch; in a chat /branches lists where there are"
                 : "");
 }

@@ -578,8 +578,7 @@ bool archive_sync(struct archive *a, struct conversation *c, const struct archiv
                   bool durable, struct err *err)
 {
     if (a->is_read_only || a->is_broken) return true;
-    bool has_message = conversation_n(c) > 0 || conversation_n_branches(c) > 1;
-    if (a->fd < 0 && !has_message) return true;
+    if (a->fd < 0 && conversation_is_empty(c)) return true;
     buf_clear(&a->frames);
     const bool is_new = a->fd < 0;
     bool ok = !is_new || make_file(a, err);

@@ -330,6 +330,13 @@ size_t conversation_n_branches(const struct conversation *c)
     return c->n_branches;
 }
 
+bool conversation_is_empty(const struct conversation *c)
+{
+    for (size_t i = 0; i < c->n_branches; i++)
+        if (branch_n(&c->branches[i]) > 0) return false;
+    return true;
+}
+
 size_t conversation_n_thinned(const struct conversation *c)
 {
     return c->n_thinned;

@@ -103,6 +103,8 @@ struct branch {
 enum { CONVERSATION_MAX_LOOSE = 1000 };
 
 size_t conversation_n_branches(const struct conversation *c);
+/* Whether no branch has a message. */
+bool conversation_is_empty(const struct conversation *c);
 /* Loose branches that had to go since it was made or read. */
 size_t conversation_n_thinned(const struct conversation *c);
 /* Branch i by number. */

@@ -248,7 +248,7 @@ static void tell_resumed(struct chat *c, const char *name)
                   m == conversation_at(c->conversation, n - 1)
                       ? ", which has no reply; /continue asks for one"
                       : "");
-    else if (conversation_n_branches(c->conversation) > 1)
+    else if (!conversation_is_empty(c->conversation))
         chat_hint(c, "session %s: no messages here; /branches lists where there are", name);
     else
         chat_hint(c, "session %s: no messages", name);
@@ -417,18 +417,13 @@ void session_save(struct chat *c, bool durable)
     }
 }
 
-static bool says_nothing(const struct chat *c)
-{
-    return conversation_n(c->conversation) == 0 &&
-           conversation_n_branches(c->conversation) <= 1;
-}
-
 /* Whether it has a file that nobody named and in which nothing is said: what was said first did
  * not fit. --continue would go on with it. */
 static bool is_empty(const struct chat *c)
 {
     const struct session *s = &c->session;
-    return s->attempt > 0 && archive_has_file(s->archive) && says_nothing(c);
+    return s->attempt > 0 && archive_has_file(s->archive) &&
+           conversation_is_empty(c->conversation);
 }
 
 void session_end(struct chat *c)

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "chat/archive.h"
 #include "chat/commands.h"
 #include "chat/conversation.h"
 #include "chat/impl.h"
@@ -309,6 +310,7 @@ static void remove_state(const char *state)
 }
 
 static const char *const kept[] = {"-s", "kept", "--cache-disk", "0", NULL};
+static const char *const no_pages[] = {"--cache-disk", "0", NULL};
 static const char *const other[] = {"-s", "other", "--cache-disk", "0", NULL};
 
 /* What is said while another hearth has the session open can be kept under another name. */
@@ -606,6 +608,41 @@ static void test_save_full(void **unused)
     remove_state(state); /* nothing of the third */
 }
 
+/* A branch in which nothing is said is no conversation to go on with: it gets no file, and what
+ * was made for a message that came to nothing goes with it. */
+static void test_save_nothing(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder r;
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a token?"));
+    close_chat(&r);
+
+    open_chat(&r, true, no_pages);
+    assert_true(line(&r, "/fork side"));
+    assert_false(said(&r, "is saved"));
+    assert_false(archive_has_file(r.chat->session.archive));
+    close_chat(&r);
+
+    open_chat(&r, true, (const char *const[]){"--cache-disk", "0", "--ctx", "64", NULL});
+    assert_true(line(&r, "/fork side"));
+    struct buf long_one = {0};
+    for (int i = 0; i < 100; i++)
+        buf_puts(&long_one, "too long ");
+    line(&r, long_one.data);
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    close_chat(&r);
+    buf_free(&long_one);
+
+    open_chat(&r, true, (const char *const[]){"--continue", "--cache-disk", "0", NULL});
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    close_chat(&r);
+    remove_session(state, "kept");
+    remove_state(state); /* nothing of the others */
+}
+
 /* The file of a session that is removed under it: the next turn says so, and another name, or
  * the same, keeps all of it. */
 static void test_save_lost(void **unused)
@@ -774,25 +811,16 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),
-        cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_private),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_save_full),
-        cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply),
-        cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),
-        cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),
-        cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
+        cmocka_unit_test(test_private),        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),      cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_nothing),   cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
