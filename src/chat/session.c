@@ -426,16 +426,42 @@ static bool is_empty(const struct chat *c)
            conversation_is_empty(c->conversation);
 }
 
+/* Whether a message stands on some branch that was neither read from the file nor written. Only
+ * where nothing is written: a write that fails counts as one here. */
+static bool has_new(const struct conversation *c)
+{
+    for (size_t i = 0; i < conversation_n_branches(c); i++)
+        for (const struct node *n = conversation_branch(c, i)->leaf; node_parent(n);
+             n = node_parent(n))
+            if (!node_message(n)->kept_as) return true;
+    return false;
+}
+
+/* Whether what is said is not in its file, or not all of it: once hearth ends it is lost. */
+static bool is_unsaved(const struct chat *c)
+{
+    const struct session *s = &c->session;
+    if (!s->archive) return false; /* said at the beginning, or asked for */
+    if (archive_is_read_only(s->archive)) return has_new(c->conversation);
+    return s->save_failed && !conversation_is_empty(c->conversation);
+}
+
+/* What "is not saved" goes on with: of some a part is. */
+static const char *how_far(const struct session *s)
+{
+    return archive_has_file(s->archive) ? " to its end" : "";
+}
+
 void session_end(struct chat *c)
 {
     struct session *s = &c->session;
-    const bool was_unsaved = s->save_failed && conversation_n(c->conversation) > 0;
+    const bool was_unsaved = is_unsaved(c);
     session_save(c, true);
     /* A script was told by the status and has read the error. */
     if (was_unsaved && c->face->has_prompt)
-        chat_tell(c, FACE_WARNING,
-                  "the conversation is not saved%s: its session could not be written",
-                  archive_has_file(s->archive) ? " to its end" : "");
+        chat_tell(c, FACE_WARNING, "the conversation is not saved%s: %s", how_far(s),
+                  archive_is_taken(s->archive) ? "another hearth had its session open"
+                                               : "its session could not be written");
     if (s->archive && is_empty(c)) unlink(archive_path(s->archive));
     archive_close(s->archive);
     s->archive = NULL;

@@ -608,6 +608,43 @@ static void test_save_full(void **unused)
     remove_state(state); /* nothing of the third */
 }
 
+/* A chat that ends says what is not saved also where it stands on another branch, or where
+ * another hearth has the session open; of what is in the file nothing. */
+static void test_end_unsaved(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder first, r;
+    fill_disk(true);
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a token?"));
+    assert_true(line(&r, "/clear"));
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    assert_true(ends_with(&r, "warning: the conversation is not saved: its session could"));
+    fill_disk(false);
+
+    open_chat(&first, true, kept);
+    free(ask(&first, "What is a token?"));
+    open_chat(&r, true, kept);
+    assert_true(line(&r, "/fork side"));
+    assert_true(line(&r, "/undo"));
+    assert_false(ends_with(&r, "not saved"));
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a page?"));
+    assert_true(line(&r, "/clear"));
+    assert_true(ends_with(&r, "warning: the conversation is not saved to its end: another "
+                              "hearth had its session open"));
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a page?"));
+    assert_true(line(&r, "/save other"));
+    assert_false(ends_with(&r, "not saved"));
+    close_chat(&first);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_state(state);
+}
+
 /* A branch in which nothing is said is no conversation to go on with: it gets no file, and what
  * was made for a message that came to nothing goes with it. */
 static void test_save_nothing(void **unused)
@@ -811,16 +848,27 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
-        cmocka_unit_test(test_private),        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),      cmocka_unit_test(test_save_full),
-        cmocka_unit_test(test_save_nothing),   cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_private),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_nothing),
+        cmocka_unit_test(test_end_unsaved),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),
+        cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),
+        cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
