@@ -149,7 +149,8 @@ static const struct command table[] = {
     {.name = "load",
      .args = "name",
      .help = "go on with a saved conversation",
-     .more = "/sessions lists them. The conversation there is stays saved. The other one's "
+     .more = "/sessions lists them. The conversation there is stays saved; where it could not "
+             "be, the first /load only says so, and the next one lets it go. The other one's "
              "settings come back, but for those that you have /set.",
      .kind = WORDS_SESSION,
      .run = command_load},

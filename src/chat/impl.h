@@ -51,6 +51,7 @@ struct session {
     bool expects_pages;      /* its first turn should find them on disk */
     bool tells_saving; /* it is the first session of all: its name is said when it is saved */
     bool save_failed;  /* nothing more goes into its file */
+    bool told_loss;    /* and that /load would lose what is not there: the next one may */
     bool told_limit;   /* that it brings the limit that cut a reply off */
 };
 

@@ -402,6 +402,7 @@ void session_save(struct chat *c, bool durable)
     buf_free(&settings);
     if (!ok) {
         s->save_failed = true;
+        s->told_loss = false;
         err_write_prefix(&err, was_there ? "the session is no longer saved"
                                          : "the session is not saved");
         /* A person sees it and goes on; a script named the session to have it. */
@@ -469,6 +470,19 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
+/* Whether another conversation may take the place of this one. What is nowhere else is not let
+ * go before that is said, and then not before a command asks again. */
+static bool may_let_go(struct chat *c, struct err *err)
+{
+    struct session *s = &c->session;
+    if (!is_unsaved(c) || s->told_loss) return true;
+    s->told_loss = true;
+    return err_set(err, ERR_USER,
+                   "the conversation here is not saved%s: /save NAME or /export FILE keeps "
+                   "it, /load again lets it go",
+                   how_far(s));
+}
+
 /* What has no file, or can no longer be written to its file, goes into a new one, whole. */
 static bool begin_copy(struct chat *c, const char *path, struct err *err)
 {
@@ -530,7 +544,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     if (ok && access(path, F_OK) != 0 && file_is_missing(errno))
         ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
     if (ok) session_save(c, true);
-    ok = ok && load(c, path, err) && template_choose(c, err);
+    ok = ok && may_let_go(c, err) && load(c, path, err) && template_choose(c, err);
     if (ok) {
         c->session.attempt = 0;
         chat_detach(c);

@@ -137,6 +137,7 @@ static void keep_question(struct chat *c)
 {
     if (c->turn.is_kept) return;
     c->turn.is_kept = true;
+    c->session.told_loss = false; /* there is more to lose now */
     session_save(c, false);
 }
 

@@ -645,6 +645,103 @@ static void test_end_unsaved(void **unused)
     remove_state(state);
 }
 
+/* The first n bytes of the session `from` are the session `name`, as if a write was cut off; 0:
+ * all. */
+static void leave_half(const char *state, const char *name, const char *from, size_t n)
+{
+    char path[SCRATCH_PATH + 40];
+    struct buf data = {0};
+    struct err err;
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, from);
+    assert_true(file_read(path, 1 << 20, &data, &err));
+    assert_true(n <= data.len);
+    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
+    assert_true(file_replace(path, data.data, n ? n : data.len, &err));
+    buf_free(&data);
+}
+
+/* A session that is not saved, or not to its end, is not dropped by the first /load: that says
+ * what would be lost. The next one loads, unless there is more to lose by then. */
+static void check_kept(struct recorder *r, const char *how_far, size_t n)
+{
+    char words[160];
+    snprintf(words, sizeof words,
+             "error: /load: the conversation here is not saved%s: /save NAME or /export FILE "
+             "keeps it, /load again lets it go",
+             how_far);
+    assert_false(line(r, "/load missing"));
+    assert_false(said(r, "not saved"));
+    assert_false(line(r, "/load other"));
+    assert_true(said(r, words));
+    assert_int_equal(chat_n_messages(r->chat), n);
+    free(ask(r, "Thanks"));
+    assert_false(line(r, "/load other"));
+    assert_true(said(r, words));
+    assert_int_equal(chat_n_messages(r->chat), n + 2);
+}
+
+static void check_let_go(struct recorder *r)
+{
+    assert_true(line(r, "/load other"));
+    assert_int_equal(chat_n_messages(r->chat), 2);
+    free(ask(r, "Hello"));
+    assert_false(ends_with(r, "not saved"));
+}
+
+static void test_load_unsaved(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    make_state(state);
+    struct recorder first, r;
+    open_chat(&r, true, other);
+    free(ask(&r, "What is a token?"));
+    assert_true(line(&r, "/save one"));
+    leave_half(state, "other", "one", 0);
+    close_chat(&r);
+
+    fill_disk(true);
+    open_chat(&r, true, no_pages);
+    free(ask(&r, "What is a page?"));
+    check_kept(&r, "", 2);
+    fill_disk(false);
+    check_let_go(&r);
+
+    /* Another hearth has it open. */
+    leave_half(state, "other", "one", 0);
+    open_chat(&first, true, kept);
+    free(ask(&first, "What is a token?"));
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a page?"));
+    check_kept(&r, " to its end", 4);
+    check_let_go(&r);
+
+    /* What is kept under a name is not lost, nor what was only read. */
+    leave_half(state, "other", "one", 0);
+    open_chat(&r, true, kept);
+    free(ask(&r, "What is a page?"));
+    check_kept(&r, " to its end", 4);
+    assert_true(line(&r, "/save copy"));
+    check_let_go(&r);
+    leave_half(state, "other", "one", 0);
+    open_chat(&r, true, kept);
+    check_let_go(&r);
+
+    /* The file is gone when /load saves the end of it. */
+    leave_half(state, "other", "one", 0);
+    open_chat(&r, true, (const char *const[]){"-s", "copy", "--cache-disk", "0", NULL});
+    remove_session(state, "copy");
+    assert_false(line(&r, "/load other"));
+    assert_true(said(&r, "removed or replaced the file"));
+    assert_int_equal(chat_n_messages(r.chat), 6);
+    check_let_go(&r);
+    close_chat(&first);
+    remove_session(state, "kept");
+    remove_session(state, "other");
+    remove_session(state, "one");
+    remove_state(state);
+}
+
 /* A branch in which nothing is said is no conversation to go on with: it gets no file, and what
  * was made for a message that came to nothing goes with it. */
 static void test_save_nothing(void **unused)
@@ -698,21 +795,6 @@ static void test_save_lost(void **unused)
     check_rescued(&r);
     remove_session(state, "other");
     remove_state(state);
-}
-
-/* The first n bytes of the session `from` are the session `name`, as if a write was cut off; 0:
- * all. */
-static void leave_half(const char *state, const char *name, const char *from, size_t n)
-{
-    char path[SCRATCH_PATH + 40];
-    struct buf data = {0};
-    struct err err;
-    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, from);
-    assert_true(file_read(path, 1 << 20, &data, &err));
-    assert_true(n <= data.len);
-    snprintf(path, sizeof path, "%s/hearth/sessions/%s.session", state, name);
-    assert_true(file_replace(path, data.data, n ? n : data.len, &err));
-    buf_free(&data);
 }
 
 /* How many bytes a session has, without its last ones. */
@@ -848,27 +930,17 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),
-        cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_private),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),
-        cmocka_unit_test(test_save_full),
-        cmocka_unit_test(test_save_nothing),
-        cmocka_unit_test(test_end_unsaved),
-        cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply),
-        cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),
-        cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),
-        cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
+        cmocka_unit_test(test_private),        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),      cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_nothing),   cmocka_unit_test(test_end_unsaved),
+        cmocka_unit_test(test_load_unsaved),   cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

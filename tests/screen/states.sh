@@ -193,6 +193,15 @@ for face in --plain --tui; do
     keys Enter 'and now?' Enter
     check "  the next reply comes" shows 'and now?'
     last '>'
+    if [ $face = --tui ]; then
+        for answer in 'is not saved to its end: /save NAME or /export FILE' 'session full--plain: '; do
+            keys F4
+            shows '┌─ sessions'
+            keys Down Enter
+            check "  F4 lets go of it the second time: $answer" shows "$answer"
+            last '>'
+        done
+    fi
     keys C-d
     check "  and the terminal is as it was" left 0
     keys 'clear' Enter
