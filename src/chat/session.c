@@ -418,8 +418,8 @@ void session_save(struct chat *c, bool durable)
     }
 }
 
-/* Whether it has a file that nobody named and in which nothing is said: what was said first did
- * not fit. --continue would go on with it. */
+/* Whether it has a file that nobody named and in which nothing is said: what was said first was
+ * taken back. --continue would go on with it. */
 static bool is_empty(const struct chat *c)
 {
     const struct session *s = &c->session;
