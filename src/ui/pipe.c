@@ -469,8 +469,8 @@ static void take_turns(struct pipe *p)
             if (!chat_say(p->chat, p->message.data, p->message.len)) fail(p, EXIT_RUNTIME);
             put_due_end(p);
             buf_clear(&p->message);
-        } else if (reading) {
-            wait_for(p, true);
+        } else if (reading && p->status == EXIT_DONE) {
+            wait_for(p, true); /* not behind a line that is wrong: nothing need come any more */
         } else {
             break;
         }

@@ -476,6 +476,20 @@ check "  but behind a file it is one" go 0 --stdin jsonl -n 1 -f "$dir/question"
 given '{"prompt":"hello"}\nhello\n'
 check "also when a line is no JSON" go 2 --stdin jsonl --jsonl -n 1
 check "  without what belongs to the turn before" ends_with '"id" not in e[-1] and "no JSON" in e[-1]["error"]'
+# wrong_at_once LINE: behind which nothing comes, and no end of it either.
+wrong_at_once()
+{
+    local writes reads got=0
+    exec {writes}<>"$dir/open" {reads}<"$dir/open"
+    echo "$1" >&"$writes"
+    exits 2 timeout 60 "$hearth" -q --private --stdin jsonl --json <&"$reads" || got=1
+    exec {writes}>&- {reads}<&-
+    return $got
+}
+for line in garbage '{"id":3}' '{"prompt":" "}' '{"prompt":"x","schema":{"not":{}}}'; do
+    check "a wrong line ends the run at once where more may come: $line" wrong_at_once "$line"
+    check "  with an end" ends_with 'len(e) == 1 and e[0]["exit"] == 2 and "line 1" in e[0]["error"]'
+done
 given ''
 check "also without any turn" go 0 --stdin jsonl --jsonl
 check "  which is no error" ends_with 'len(e) == 1 and e[0]["stop"] == "end" and e[0]["exit"] == 0'

@@ -156,6 +156,7 @@ check "  answers" prints "$(alone 'What is a draft model?')"
 check "  the second is warm" eval 'grep -oE "[0-9]+ tokens were there" "$dir/out" | tail -n 1 | grep -qE "^[1-9][0-9]"'
 check "jsonl_client.py with a question that is too long" exits 3 "$scripts/jsonl_client.py" "$(cat "$dir/line")" 'How do I quit?'
 check "  says so in one line" [ "$(wc -l <"$dir/err")" = 1 ]
+check "  or with one that is blank" exits 2 timeout 60 "$scripts/jsonl_client.py" 'How do I quit?' '' 'What is a token?'
 for script in interview summarise translate jsonl_client.py; do
     check "$script alone" exits 2 "$scripts/$script"
     check "  says how it is used" says "usage: $script "
