@@ -9,6 +9,7 @@
 #include "app/inspect.h"
 #include "app/model_choice.h"
 #include "app/token_ids.h"
+#include "base/file.h"
 #include "base/ids.h"
 #include "base/readable.h"
 #include "engine/machine.h"
@@ -34,6 +35,7 @@ struct inspection {
     struct command_line line;
     struct machine m;
     struct ids ids;
+    int failed; /* errno of standard output, 0; nothing is written after that */
 };
 
 static int open_named(struct inspection *in)
@@ -62,17 +64,25 @@ static int begin(struct inspection *in, const struct subcommand *of,
     return status;
 }
 
+/* Not by stdio, which loses what a pipe that does not wait has no room for. */
+static bool put(struct inspection *in, const void *data, size_t n_bytes)
+{
+    if (!in->failed && !file_write_fd(STDOUT_FILENO, data, n_bytes)) in->failed = errno;
+    return !in->failed;
+}
+
 static bool write_rows(void *user, size_t first, size_t n_rows, const float *logits)
 {
     (void)first;
-    size_t n_vocab = *(const size_t *)user;
-    return fwrite(logits, sizeof *logits * n_vocab, n_rows, stdout) == n_rows;
+    struct inspection *in = user;
+    return put(in, logits, sizeof *logits * model_n_vocab(in->m.model) * n_rows);
 }
 
 /* The status after all output. */
-static int flush_output(void)
+static int output_status(const struct inspection *in)
 {
-    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_DONE : unwritten();
+    errno = in->failed;
+    return in->failed ? unwritten() : EXIT_DONE;
 }
 
 static int finish(struct inspection *in, bool ok, const struct err *err)
@@ -80,7 +90,7 @@ static int finish(struct inspection *in, bool ok, const struct err *err)
     const bool is_too_long = in->ids.n > in->m.n_ctx;
     int status = EXIT_DONE;
     if (ok)
-        status = flush_output();
+        status = output_status(in);
     else if (err->code == ERR_USER && !is_too_long)
         status = usage_error(in->line.args.command, "%s", err->msg);
     else
@@ -109,13 +119,12 @@ int inspect_logits(const struct subcommand *self, int argc, char **argv)
     struct err err;
     const int status = begin(&in, self, extra, 2, argc, argv);
     if (status != COMMAND_LINE_GO) return status;
-    size_t n_vocab = model_n_vocab(in.m.model);
     bool ok = parse_ids(list, &in.m, &in.ids, &err);
     if (ok && strcmp(rows, "all") == 0) {
-        ok = timeline_all_rows(in.m.tl, in.ids.data, in.ids.n, 0, write_rows, &n_vocab, &err);
+        ok = timeline_all_rows(in.m.tl, in.ids.data, in.ids.n, 0, write_rows, &in, &err);
     } else if (ok && strcmp(rows, "last") == 0) {
         ok = timeline_sync(in.m.tl, in.ids.data, in.ids.n, NULL, NULL, &err);
-        if (ok) write_rows(&n_vocab, 0, 1, timeline_logits(in.m.tl));
+        if (ok) write_rows(&in, 0, 1, timeline_logits(in.m.tl));
     } else if (ok) {
         ok = err_set(&err, ERR_USER, "--rows is '%.20s', expected all or last", rows);
     }
@@ -123,8 +132,10 @@ int inspect_logits(const struct subcommand *self, int argc, char **argv)
 }
 
 /* Draws n ids, the most likely each time; an end of turn is an id like others. */
-static bool print_greedy(struct machine *m, const struct ids *ids, long n, struct err *err)
+static bool print_greedy(struct inspection *in, long n, struct err *err)
 {
+    struct machine *m = &in->m;
+    const struct ids *ids = &in->ids;
     size_t n_vocab = model_n_vocab(m->model), n_ctx = timeline_n_ctx(m->tl);
     char has[READABLE_BYTES];
     if (!timeline_sync(m->tl, ids->data, ids->n, NULL, NULL, err)) return false;
@@ -137,10 +148,12 @@ static bool print_greedy(struct machine *m, const struct ids *ids, long n, struc
             return err_set(err, ERR_FORMAT,
                            "the model's logits are not numbers: the weights "
                            "are broken");
-        printf("%s%d", i ? " " : "", (int)id);
+        char text[16];
+        const int len = snprintf(text, sizeof text, "%s%d", i ? " " : "", (int)id);
+        if (!put(in, text, (size_t)len)) return true;
         if (i + 1 < n && !timeline_append(m->tl, id, NULL, err)) return false;
     }
-    putchar('\n');
+    put(in, "\n", 1);
     return true;
 }
 
@@ -168,6 +181,6 @@ int inspect_greedy(const struct subcommand *self, int argc, char **argv)
     bool ok = parse_ids(list, &in.m, &in.ids, &err);
     if (ok && (end == count || *end || errno || n < 0 || n > INT32_MAX))
         ok = err_set(&err, ERR_USER, "-n is '%.20s', expected a number of tokens", count);
-    ok = ok && print_greedy(&in.m, &in.ids, n, &err);
+    ok = ok && print_greedy(&in, n, &err);
     return finish(&in, ok, &err);
 }

@@ -384,6 +384,23 @@ sys.exit(ids[3:] != want[:3])
 PY
 }
 check "greedy follows the logits" one_by_one
+slow_reader() { # of a pipe that does not wait for room: all of it comes, in the end
+    python3 - "$hearth" $guide "$1" <<'PY'
+import os, subprocess, sys, time
+hearth, guide, want = sys.argv[1:]
+reads, writes = os.pipe()
+os.set_blocking(writes, False)
+child = subprocess.Popen([hearth, 'inspect', 'logits', '-m', guide, '--ids', '1 ' * 40, '--rows', 'all'],
+                         stdout=writes)
+os.close(writes)
+time.sleep(1)
+n = 0
+while got := os.read(reads, 65536):
+    n += len(got)
+assert child.wait() == 0 and n == int(want), n
+PY
+}
+check "a pipe that does not wait gets them all" slow_reader $((40 * 2048 * 4))
 check "a closed output is quiet" status 141 "" bash -c \
     "set -o pipefail; $hearth inspect logits -m $guide --ids '$(seq -s' ' 1 400)' --rows all | head -c 1"
 done_testing
