@@ -172,6 +172,24 @@ static bool read_short(struct reader *r, const char *letters)
     return true;
 }
 
+/* Words of other programs, -ngl and -hf, are taken as with two dashes. A long name of ours is
+ * refused, as letters it would be something else: -private is -p with the prompt "rivate". */
+static bool read_one_dash(struct reader *r, const char *arg)
+{
+    char *word = mem_strndup(arg, strcspn(arg, "="));
+    const char *name = word + 1;
+    struct found f;
+    bool ok;
+    if (option_find_foreign(name) || option_foreign_advice(name))
+        ok = read_long(r, arg);
+    else if (name[0] && name[1] && find_long(r, name, &f))
+        ok = err_set(r->err, ERR_USER, "%s: did you mean -%s?", word, word);
+    else
+        ok = read_short(r, arg + 1);
+    free(word);
+    return ok;
+}
+
 bool options_parse_args(struct options *o, int argc, char *const *argv,
                         struct option_args *args, struct err *err)
 {
@@ -187,10 +205,8 @@ bool options_parse_args(struct options *o, int argc, char *const *argv,
             only_rest = true;
         else if (arg[1] == '-')
             ok = read_long(&r, arg);
-        else if (arg[2] && (option_find_foreign(arg + 1) || option_foreign_advice(arg + 1)))
-            ok = read_long(&r, arg); /* -ngl, -hf */
         else
-            ok = read_short(&r, arg + 1);
+            ok = read_one_dash(&r, arg);
     }
     if (!ok) {
         free(args->rest);

@@ -235,6 +235,20 @@ go --tmep 1
 check "a mistyped option" grep -qxF \
     "hearth: --tmep: unknown option, did you mean --temp? (try hearth --help)" "$dir/err"
 check "  status 2" [ $status = 2 ]
+# one_dash ARG NAME: which is no letters with a value.
+one_dash()
+{
+    go "$1" x
+    [ $status = 2 ] && grep -qxF -- "hearth: -$2: did you mean --$2? (try hearth --help)" "$dir/err" ||
+        { sed 's/^/# /' "$dir/err" && return 1; }
+}
+for name in $(cat "$dir/names"); do
+    check "-$name is not taken for letters" one_dash "-$name" "$name"
+done
+check "  nor with a value" one_dash -seed=5 seed
+check "  nor one of a subcommand's own" exits 2 "$hearth" inspect greedy -ids 1
+check "    which is named" says "hearth: inspect greedy: -ids: did you mean --ids?"
+check "  but the value of another it may be" eval 'go -p -private && grep -qF "prompt = -private" "$dir/out"'
 go -Z
 check "an unknown letter" grep -qF "hearth: -Z: unknown option" "$dir/err"
 go "$(printf -- '--\033[31m')"
@@ -276,6 +290,7 @@ for name in -md --model-draft; do check "$name" foreign $name off draft; done
 for name in -cnv --conversation --interactive-first; do check "$name" eval 'go $name && grep -qF "interactive = on  ; flag --interactive" "$dir/out"'; done
 for name in --json-schema -jf --json-schema-file; do check "$name" foreign $name /s.json schema; done
 check "--chat-template-file" foreign --chat-template-file /t.jinja template
+check "-ngl=0" eval 'go -ngl=0 && grep -qF "gpu-layers = 0  ; flag --gpu-layers" "$dir/out"'
 go --ctx-size x
 check "a bad value is refused by the name that was given" grep -qF "hearth: --ctx-size: expected" "$dir/err"
 # What has no counterpart is not taken for letters: -h and f, or a session named t.
