@@ -135,7 +135,10 @@ void completion_zsh(struct buf *out)
         zsh_subcommand(i, out);
     buf_puts(out, "    esac\n    ");
     zsh_arguments(NULL, "    ", out);
-    buf_puts(out, "}\n_hearth \"$@\"\n");
+    /* From $fpath this is what _hearth does when it is first called; sourced, it is not called.
+     */
+    buf_puts(out, "}\nif [ \"$funcstack[1]\" = _hearth ]; then\n    _hearth \"$@\"\n"
+                  "else\n    compdef _hearth hearth\nfi\n");
 }
 
 /* --- fish --------------------------------------------------------------------------------- */
@@ -230,8 +233,9 @@ void completion_fish(struct buf *out)
                   "function __hearth_profiles\n"
                   "    set -l folder $XDG_CONFIG_HOME\n"
                   "    test -n \"$folder\"; or set folder ~/.config\n"
+                  "    test -r $folder/hearth/hearth.ini; or return\n"
                   "    string match -rg '^\\s*\\[\\s*profile\\s+([A-Za-z0-9._-]*)' "
-                  "<$folder/hearth/hearth.ini 2>/dev/null\n"
+                  "<$folder/hearth/hearth.ini\n"
                   "end\n"
                   "function __hearth_sessions\n"
                   "    set -l folder $XDG_STATE_HOME\n"

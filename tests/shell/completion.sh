@@ -67,6 +67,22 @@ for shell in zsh fish; do
     fi
 done
 
+if command -v zsh >/dev/null; then
+    check "zsh may source it" exits 0 zsh -f -c 'autoload -Uz compinit && compinit -D -u; source $1; print $_comps[hearth]' - "$dir/script.zsh"
+    check "  which registers it" prints _hearth
+    check "  and says nothing" quiet
+else
+    skip "zsh may source it" "zsh is not installed"
+fi
+if command -v fish >/dev/null; then
+    check "fish has no profiles where there is no hearth.ini" eval \
+        'HOME=$dir XDG_CONFIG_HOME=$dir/none exits 0 fish -N -c "source $dir/script.fish; complete -C \"hearth -P \""'
+    check "  of which it offers none" nothing
+    check "  and says nothing" quiet
+else
+    skip "fish has no profiles where there is no hearth.ini" "fish is not installed"
+fi
+
 mkdir -p "$dir/names/hearth/sessions"
 touch "$dir/names/hearth/sessions/"{'to do','to go',work}.session
 check "sessions with blanks" eval 'XDG_STATE_HOME=$dir/names offers -s to -- "to\ do to\ go"'
@@ -137,9 +153,8 @@ zsh_offers()
 {
     cat >"$dir/zshrc" <<'END'
 PS1= PS2=
+fpath=($SITE $fpath)
 autoload -Uz compinit && compinit -D -u
-source $SCRIPT
-compdef _hearth hearth
 zstyle ':completion:*' completer _complete
 zstyle ':completion:*' format ''
 unsetopt list_beep beep zle_bracketed_paste
@@ -159,7 +174,8 @@ zle -N done-with
 bindkey '^T' done-with
 print READY >>$OFFERS
 END
-    SCRIPT=$dir/script.zsh OFFERS=$dir/seen HOME=$dir zsh -f -c '
+    mkdir -p "$dir/site" && cp "$dir/script.zsh" "$dir/site/_hearth"
+    SITE=$dir/site OFFERS=$dir/seen HOME=$dir zsh -f -c '
         zmodload zsh/zpty
         : >$OFFERS
         zpty -b terminal "zsh -f -i"
