@@ -242,9 +242,9 @@ bool session_begin(struct chat *c, struct err *err);
 void session_ready(struct chat *c);
 /* After the first turn of a resumed session: says so if nothing of it was found on disk. */
 void session_explain(struct chat *c, const struct engine_reply *r);
-/* A reply came to --max-tokens: who runs a script and gave none is told once where it is from.
- */
-void session_explain_limit(struct chat *c);
+/* A reply came to --max-tokens: who runs a script and gave none is told once where it is from;
+ * false if there is nothing to tell. */
+bool session_explain_limit(struct chat *c);
 /* Writes what is new; with durable it is on the disk then. Says once if it fails. */
 void session_save(struct chat *c, bool durable);
 /* Writes and closes it: before the engine goes. */

@@ -347,18 +347,16 @@ void session_ready(struct chat *c)
     free(name);
 }
 
-/* At a prompt the line of statistics says that the reply was cut off, and the start whose limit
- * it is. */
-void session_explain_limit(struct chat *c)
+bool session_explain_limit(struct chat *c)
 {
     const struct options *o = c->options;
-    if (c->face->has_prompt || o->source[OPT_MAX_TOKENS].from != FROM_SESSION) return;
-    if (c->session.told_limit) return;
+    if (o->source[OPT_MAX_TOKENS].from != FROM_SESSION || c->session.told_limit) return false;
     c->session.told_limit = true;
     chat_tell(c, FACE_WARNING,
               "the reply is cut off: the session brings max-tokens %d; --max-tokens gives "
               "another",
               o->max_tokens);
+    return true;
 }
 
 /* The first turn says whether anything was found. */

@@ -14,6 +14,12 @@
 
 /* ---- beginning ---- */
 
+/* What the reply is bound to; NULL: it may be anything. */
+static const struct grammar *grammar_of(const struct chat *c)
+{
+    return c->bond.counts ? c->bond.grammar : c->grammar;
+}
+
 static struct engine_sampling sampling_of(const struct chat *c, struct engine_bias *bias)
 {
     const struct options *o = c->options;
@@ -38,7 +44,7 @@ static struct engine_sampling sampling_of(const struct chat *c, struct engine_bi
         .n_stop = o->stop.n,
         .bias = bias,
         .n_bias = n_bias,
-        .grammar = c->bond.counts ? c->bond.grammar : c->grammar,
+        .grammar = grammar_of(c),
         .said = base ? base->answer : NULL,
         .n_said = base ? base->answer_len : 0,
         .no_thought = o->think == THINK_OFF,
@@ -352,6 +358,15 @@ static void tell_full(struct chat *c, uint32_t n_ctx)
               asks ? "; /clear begins a new conversation" : "");
 }
 
+/* At a prompt the line of statistics says it. */
+static void tell_limit(struct chat *c, bool is_cut)
+{
+    if (c->face->has_prompt || session_explain_limit(c) || !is_cut) return;
+    chat_tell(c, FACE_WARNING,
+              "the reply is cut off: max-tokens %d is too few for all that the schema asks for",
+              c->options->max_tokens);
+}
+
 static void end(struct chat *c, const struct engine_reply *r)
 {
     show_rest(c);
@@ -373,6 +388,8 @@ static void end(struct chat *c, const struct engine_reply *r)
         .reply_seed = r->reply_seed,
         .is_inexact = engine_info(c->engine)->is_inexact,
     };
+    report.is_cut =
+        grammar_of(c) && (report.stop == FACE_STOP_LENGTH || report.stop == FACE_STOP_CONTEXT);
     const struct message *reply = NULL;
     if (r->n_ids == 0 && r->stop == STOP_CANCELLED)
         give_up(c);
@@ -387,7 +404,7 @@ static void end(struct chat *c, const struct engine_reply *r)
         chat_tell(c, FACE_INFO,
                   "the reply was complete: the model ended it; /retry asks for another");
     if (report.stop == FACE_STOP_CONTEXT) tell_full(c, report.n_ctx);
-    if (report.stop == FACE_STOP_LENGTH) session_explain_limit(c);
+    if (report.stop == FACE_STOP_LENGTH) tell_limit(c, report.is_cut);
 }
 
 /* Whether the last message would fit if it stood alone. */

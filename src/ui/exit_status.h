@@ -8,7 +8,7 @@ enum exit_status {
     EXIT_DONE = 0,
     EXIT_RUNTIME = 1,
     EXIT_USAGE = 2,
-    EXIT_TOO_LONG = 3, /* the prompt exceeds the context */
+    EXIT_TOO_LONG = 3, /* the prompt exceeds the context, or a reply of --schema its limit */
     EXIT_SESSION = 4,
     EXIT_SIGHUP = 129,
     EXIT_SIGINT = 130,

@@ -45,6 +45,7 @@ struct pipe {
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
     bool unsaved;     /* the session could not be written */
+    bool has_cut;     /* a reply is not all that its schema asks for */
 
     struct source source;
     struct source_turn turn; /* of its lines, the present one */
@@ -60,11 +61,17 @@ static void fail(struct pipe *p, int status)
     if (p->chat) chat_cancel(p->chat);
 }
 
-/* What the program would end with now. A session that cannot be written spoils the end but
- * stops no reply. */
+/* What the program would end with now if a reply was cut, or none. That, or a session that
+ * cannot be written, spoils the end but stops no reply. */
+static int status_with(const struct pipe *p, bool is_cut)
+{
+    if (p->status != EXIT_DONE) return p->status;
+    return p->unsaved ? EXIT_RUNTIME : is_cut ? EXIT_TOO_LONG : EXIT_DONE;
+}
+
 static int status_now(const struct pipe *p)
 {
-    return p->status == EXIT_DONE && p->unsaved ? EXIT_RUNTIME : p->status;
+    return status_with(p, p->has_cut);
 }
 
 static void print_message(struct pipe *p, const char *text)
@@ -109,7 +116,9 @@ static void put_object(struct pipe *p, struct buf *line)
 static void put_end(struct pipe *p)
 {
     p->told = status_now(p);
-    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->told};
+    /* A reply that was cut is told with its own end alone. */
+    const int status = p->ended ? status_with(p, p->report.is_cut) : p->told;
+    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = status};
     if (p->error.len > 0) end.error = buf_str(&p->error);
     end.id = buf_str(&p->turn.id);
     if (p->form == AS_JSON) end.reasoning = &p->reasoning;
@@ -284,6 +293,7 @@ static void on_turn_end(void *user, const struct face_report *report)
         output_end(&p->out);
         check_output(p);
     }
+    if (report->is_cut) p->has_cut = true;
     /* What made us cancel the turn has set the status already. */
     if (p->status == EXIT_DONE) p->status = status_of(report);
     if (p->form == AS_JSONL && p->o->no_stream) {

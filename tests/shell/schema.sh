@@ -168,12 +168,26 @@ check "  what was said is there" eval 'exits 0 "$hearth" -q --session kept --jso
 # The end of the reply is where it is whole, and costs no token.
 check "--json says how it ended" go 0 "${ask[@]}" --json --temp 0 --schema '{"const": 1}'
 check "  by itself" prints '"stop":"end"'
-check "a reply that is cut is not whole" go 0 "${ask[@]}" --json -n 3 --schema "$dir/person.json"
+check "a reply that is cut is not whole" go 3 "${ask[@]}" --json -n 3 --schema "$dir/person.json"
 check "  and says so" prints '"stop":"length"'
+check "    with the status" prints '"exit":3'
+cut='hearth: warning: the reply is cut off: max-tokens 3 is too few for all that the schema asks for'
+check "    and on standard error" says "$cut"
+check "  nor as text" go 3 "${ask[@]}" -n 3 --schema "$dir/person.json"
+check "    which says so" says "$cut"
+check "    and is there" [ -s "$dir/out" ]
+check "  nor of a grammar" eval 'echo "root ::= [a-z]{90}" >"$dir/az.gbnf"; go 3 "${ask[@]}" -n 3 --schema "$dir/az.gbnf" && says "$cut"'
+check "  nor by the context" go 3 "${ask[@]}" --ctx 32 --schema "$dir/az.gbnf"
+check "    which says so" says "warning: the context of 32 tokens is full: the reply is cut off"
+check "  one of a stop string is as it was asked for" eval 'go 0 "${ask[@]}" --stop , --schema "$dir/person.json" && quiet'
+check "  nor is one without a schema told" eval 'go 0 "${ask[@]}" -n 3 && quiet'
+printf '{"prompt": "%s", "schema": %s}\n' a '{"const": 1}' b '{"const": "a b c d e f"}' c '{"const": 2}' >"$dir/cut.jsonl"
+check "  others go on behind it" exits 3 "$hearth" -q --private -n 3 --json --prompts "$dir/cut.jsonl" </dev/null
+check "    each with its own status" [ "$(grep -o '"exit":.' "$dir/out" | tr -dc '0-9')" = 030 ]
 
 # A thought is free, and what follows it is not.
 echo '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.jinja"
-check "a thought that never ends is no answer" go 0 "${ask[@]}" --json -n 8 --temp 0 --template "$dir/think.jinja" --schema "$dir/person.json"
+check "a thought that never ends is no answer" go 3 "${ask[@]}" --json -n 8 --temp 0 --template "$dir/think.jinja" --schema "$dir/person.json"
 check "  and is not bound" prints '"text":""'
 
 # --- Grammars as llama.cpp writes them
