@@ -669,6 +669,7 @@ int line_run(const struct options *o, const struct engine_config *engine,
         l.status = exit_status_of(&err);
     }
     progress_end(&l.progress);
+    to_margin(&l, true); /* of a reply that a signal has broken off */
     output_close(&l.out);
     if (l.copy.fd >= 0 && !output_close(&l.copy)) {
         struct buf text = {0};

@@ -73,11 +73,16 @@ check "a stop that nobody can catch" last '> still here'
 keys C-u C-d
 check "the terminal is as it was" left 0
 
-start "${endless[@]}"
-keys 'tell me all' Enter
-speaks
-signal TERM
-check "SIGTERM in a reply" left 143
+# The shell's next line stands in a row of its own.
+in_own_row() { mux capture-pane -p | grep -qx "status $1"; }
+for name in TERM HUP; do
+    start "${endless[@]}"
+    keys 'tell me all' Enter
+    speaks
+    signal $name
+    check "SIG$name in a reply" left $((128 + $(kill -l $name)))
+    check "  ends its row" in_own_row $((128 + $(kill -l $name)))
+done
 start "${endless[@]}"
 keys 'half a line'
 last '> half a line'
