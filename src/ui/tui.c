@@ -295,9 +295,9 @@ static void end_loading(struct tui *t)
         t->status = exit_status_of_load(chat_error(t->chat));
         return;
     }
-    t->was_loaded = true;
     transcript_sync(t->transcript, t->chat, tui_shows_reasoning(t));
-    greet(t);
+    if (!t->was_loaded) greet(t); /* after /model the chat has said what is open */
+    t->was_loaded = true;
 }
 
 /* Where nothing runs nothing is on its way, however it ended: what is cancelled has no last

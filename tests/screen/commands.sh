@@ -180,6 +180,14 @@ shows 'context 2048'
 last '>'
 keys C-d
 left 0
+start --private --tui -m "$guide"
+keys "/model $dir/other.gguf" Enter
+keys '/set temp' Enter
+shows 'it can be a number from'
+greetings() { text | grep -c 'F1 shows the keys'; }
+check "/model greets nobody again" [ "$(greetings)" = 1 ]
+keys C-d
+left 0
 check "/model remembers its choice" [ "$(cat "$XDG_STATE_HOME/hearth/last-model")" = "$dir/other.gguf" ]
 start --temp 0
 keys '/show model' Enter
