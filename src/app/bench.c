@@ -270,7 +270,7 @@ int bench_run(const struct subcommand *self, int argc, char **argv)
         !(choose_mode(&g, &mode, &err) && check_use(&g, line.options, &modes[mode], &err) &&
           make_args(&g, mode, &args, &err)))
         status = usage_error(line.args.command, "%s", err.msg);
-    if (status == COMMAND_LINE_GO && !args.models && !model_choose(line.options, false, &err))
+    if (status == COMMAND_LINE_GO && !args.models && !model_choose(line.options, NULL, &err))
         status = runtime_error(&err);
     if (status == COMMAND_LINE_GO) status = modes[mode].run(line.options, &args);
     command_line_free(&line);

@@ -151,8 +151,11 @@ static int run(struct options *o, int argc, char **argv)
      * inputs that it must not be. */
     if (!can_have_name(o, &err) && !o->output) return refuse(o, &err, EXIT_SESSION);
     struct err clash;
-    const bool chosen = model_choose(o, faces_talk(o) && isatty(STDIN_FILENO), &err) &&
-                        options_files_there(o, &err);
+    const bool may_ask = faces_talk(o) && isatty(STDIN_FILENO);
+    bool leaves = false;
+    const bool chosen =
+        model_choose(o, may_ask ? &leaves : NULL, &err) && options_files_there(o, &err);
+    if (leaves) return EXIT_DONE;
     if (!given_spares_inputs(o, &clash)) return usage_error(NULL, "%s", clash.msg);
     return chosen ? faces_run(o) : refuse(o, &err, EXIT_RUNTIME);
 }

@@ -141,7 +141,7 @@ static bool remembered(struct options *o, struct found_model *m)
     return is_there;
 }
 
-static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *err)
+static bool choose(struct options *o, bool *leaves, bool *of_last_time, struct err *err)
 {
     *of_last_time = false;
     if (o->model) return take_named(o, err);
@@ -149,13 +149,19 @@ static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *
     char *guide = paths_guide(guide_file);
     bool is_there = *of_last_time = remembered(o, &m);
     enum option_from from = FROM_BUILTIN;
-    if (!is_there && ask) {
+    if (!is_there && leaves) {
         struct err ignored;
-        bool declined;
-        is_there = models_offer(&m, &declined);
+        const enum models_answer answer = models_offer(&m);
+        is_there = answer == MODELS_CHOSEN;
+        *leaves = answer == MODELS_LEFT;
         from = FROM_SET;
         /* The next start does not ask again. */
-        if (declined && guide && !o->private_mode) paths_remember_model(guide, &ignored);
+        if (answer == MODELS_DECLINED && guide && !o->private_mode)
+            paths_remember_model(guide, &ignored);
+    }
+    if (leaves && *leaves) {
+        free(guide);
+        return false;
     }
     if (!is_there || is_guide(&m, guide)) {
         found_model_free(&m);
@@ -165,10 +171,11 @@ static bool choose(struct options *o, bool ask, bool *of_last_time, struct err *
     return take(o, from, &m, err);
 }
 
-bool model_choose(struct options *o, bool ask, struct err *err)
+bool model_choose(struct options *o, bool *leaves, struct err *err)
 {
     bool of_last_time;
-    if (!choose(o, ask, &of_last_time, err)) return false;
+    if (leaves) *leaves = false;
+    if (!choose(o, leaves, &of_last_time, err)) return false;
     struct err wrong;
     struct gguf *g = gguf_open(o->model, &wrong);
     if (!g) {

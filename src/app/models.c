@@ -242,32 +242,32 @@ static struct found_model *model_of(const struct listing *l, size_t number)
     return NULL;
 }
 
-static struct found_model *ask(const struct listing *l, bool *declined)
+static enum models_answer ask(const struct listing *l, struct found_model **chosen)
 {
     char line[64];
-    for (int tries = 0; tries < 3; tries++) {
+    for (;;) {
         fputs("Which one? A number, or Return for the bundled guide: ", stderr);
         if (!read_line(line, sizeof line)) {
             fputc('\n', stderr);
-            return NULL;
+            return MODELS_LEFT;
         }
         size_t blanks = strspn(line, " \t");
-        *declined = !line[blanks];
-        if (*declined) return NULL;
+        if (!line[blanks]) return MODELS_DECLINED;
         char *end;
         unsigned long number = strtoul(line + blanks, &end, 10);
         end += strspn(end, " \t");
-        if (line[blanks] >= '1' && line[blanks] <= '9' && !*end && number <= l->n)
-            return model_of(l, number);
+        if (line[blanks] >= '1' && line[blanks] <= '9' && !*end && number <= l->n) {
+            *chosen = model_of(l, number);
+            return MODELS_CHOSEN;
+        }
         fprintf(stderr, "hearth: expected a number from 1 to %zu\n", l->n);
     }
-    return NULL;
 }
 
-bool models_offer(struct found_model *out, bool *declined)
+enum models_answer models_offer(struct found_model *out)
 {
     struct found_model *chosen = NULL;
-    *declined = false;
+    enum models_answer answer = MODELS_NONE;
     struct listing l = list_models();
     if (l.n > 0) {
         struct buf text = {0};
@@ -275,14 +275,13 @@ bool models_offer(struct found_model *out, bool *declined)
         put_models(&l, false, &text);
         fputs(buf_str(&text), stderr);
         buf_free(&text);
-        chosen = ask(&l, declined);
+        answer = ask(&l, &chosen);
     }
-    const bool is_chosen = chosen != NULL;
     *out = (struct found_model){0};
     if (chosen) {
         *out = *chosen;
         *chosen = (struct found_model){0};
     }
     listing_free(&l);
-    return is_chosen;
+    return answer;
 }

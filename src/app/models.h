@@ -11,9 +11,15 @@
  */
 int models_run(int argc, char **argv);
 
-/* Shows them on standard error and asks for one on the terminal. The chosen one into *out, to
- * free with found_model_free; false if there is none, or none was chosen: *declined if that was
- * the answer. */
-bool models_offer(struct found_model *out, bool *declined);
+enum models_answer {
+    MODELS_NONE, /* there is none to offer */
+    MODELS_CHOSEN,
+    MODELS_DECLINED, /* Return alone */
+    MODELS_LEFT,     /* Ctrl-D, or the terminal is gone */
+};
+
+/* Shows them on standard error and asks for one on the terminal, until there is an answer. The
+ * chosen one into *out, to free with found_model_free. */
+enum models_answer models_offer(struct found_model *out);
 
 #endif

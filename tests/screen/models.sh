@@ -31,8 +31,14 @@ check "a number that is not there" shows 'expected a number from 1 to 1'
 keys 'x' Enter
 asked() { [ "$(text | grep -c "Which one")" = "$1" ]; }
 check "  or none is asked again" within asked 3
+keys 'y' Enter 'z' Enter
+check "    as often as it takes" within asked 5
 keys C-c
 check "Ctrl-C leaves" last 'shell:'
+check "  and nothing is remembered" [ ! -e "$last_model" ]
+go_in 'Return for the bundled guide:' --temp 0
+keys C-d
+check "so does Ctrl-D" shows 'status 0'
 check "  and nothing is remembered" [ ! -e "$last_model" ]
 go_in 'Return for the bundled guide:' --temp 0
 keys '1' Enter 'typed ahead'
