@@ -72,10 +72,8 @@ static void complain(const char *text)
 
 static void tell(const char *text)
 {
-    const int point = rl_point;
     prompt_pause();
     complain(text);
-    rl_point = point;
     prompt_resume();
 }
 
@@ -326,8 +324,11 @@ void prompt_pause(void)
         mark_pastes(false);
         return;
     }
+    /* Below the last row; the cursor is where it was when the line is drawn again. */
+    const int point = rl_point;
     rl_point = rl_end;
     rl_redisplay();
+    rl_point = point;
     fputc('\n', rl_outstream);
     fflush(rl_outstream);
     rl_deprep_terminal();

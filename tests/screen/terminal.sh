@@ -43,12 +43,14 @@ check "  but waits for the prompt" last '> typed ahead'
 keys C-u
 
 fresh
-keys 'half a line' C-z
+keys 'half a line' M-b C-z
 check "Ctrl-Z at the prompt stops" last 'shell:'
 keys "stty -g | cmp - $dir/before && echo alike" Enter
 check "  the terminal is the shell's meanwhile" shows 'alike'
 back Enter
 check "  fg brings the line back" last '> half a line'
+keys '!'
+check "    and the cursor where it was" last '> half a !line'
 keys C-c
 last '>'
 fresh
@@ -65,12 +67,15 @@ check "  which can be stopped" shows 'stop: cancelled'
 last '>'
 keys 'still here'
 check "  and keys are shown again" last '> still here'
+keys M-b
 signal STOP
 shows 'Stopped'
 # This shell leaves the terminal as it finds it: Return is no line feed now.
 back C-j
 check "a stop that nobody can catch" last '> still here'
-keys C-u C-d
+keys '!'
+check "  nor does that move the cursor" last '> still !here'
+keys C-e C-u C-d
 check "the terminal is as it was" left 0
 
 # The shell's next line stands in a row of its own.
