@@ -166,7 +166,7 @@ static bool edit_reply(struct chat *c)
                   "/edit reply: it broke off while the model was thinking, before its answer");
         return false;
     }
-    if (!c->face->edit) {
+    if (!c->face->edit || c->face->fits) {
         chat_tell(c, FACE_ERROR, "/edit reply: no editor is named; set VISUAL or EDITOR");
         return false;
     }
@@ -185,6 +185,12 @@ static bool edit_reply(struct chat *c)
     return ok;
 }
 
+static bool goes_to_editor(const struct chat *c, const struct message *m)
+{
+    const struct face *face = c->face;
+    return face->edit && !(face->fits && face->fits(face->user, m->text, m->len));
+}
+
 bool command_edit(struct chat *c, const char *args)
 {
     size_t n;
@@ -192,7 +198,7 @@ bool command_edit(struct chat *c, const char *args)
     if (!read_count(c, "edit", args, &n) || !has_turns(c, "edit", n)) return false;
     size_t at = before_turn(c, n);
     struct message *m = message_retain(conversation_at(c->conversation, at));
-    bool ok = c->face->edit ? edit_and_send(c, at, m) : offer_again(c, at, m);
+    bool ok = goes_to_editor(c, m) ? edit_and_send(c, at, m) : offer_again(c, at, m);
     message_release(m);
     return ok;
 }

@@ -85,6 +85,9 @@ struct face {
      * and err if that did not come about. NULL: there is none, /edit offers the text instead.
      */
     bool (*edit)(void *user, const char *s, size_t n, struct buf *out, struct err *err);
+    /* NULL: edit is an editor that the user named. Else nobody named one, and /edit goes there
+     * only with a message that this is false of: the prompt would not show all of it. */
+    bool (*fits)(void *user, const char *s, size_t n);
     /* Puts text on the clipboard, as it is; false if there is none. NULL: /copy says so. */
     bool (*copy)(void *user, const char *text, size_t n);
     /* A turn begins (after it was accepted, before its first progress or text). */

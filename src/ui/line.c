@@ -237,6 +237,12 @@ static void on_offer(void *user, const char *text, size_t n)
     prompt_fill(text, n);
 }
 
+static bool on_fits(void *user, const char *s, size_t n)
+{
+    (void)user;
+    return prompt_fits(s, n);
+}
+
 static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct err *err)
 {
     const char *warning;
@@ -652,7 +658,8 @@ int line_run(const struct options *o, const struct engine_config *engine,
                         .progress = on_progress,
                         .say = on_say,
                         .offer = on_offer,
-                        .edit = editor_is_named() ? on_edit : NULL,
+                        .edit = on_edit,
+                        .fits = editor_is_named() ? NULL : on_fits,
                         .copy = on_copy,
                         .turn_begin = on_turn_begin,
                         .turn_end = on_turn_end};

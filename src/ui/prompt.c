@@ -105,13 +105,23 @@ static int count_rows(const char *s, size_t n, int columns, int *column)
 
 /* Of a line of more rows than the terminal has, readline draws the first ones and the cursor.
  */
-static bool fits(const char *s, size_t n)
+static bool fits_behind(size_t n_typed, const char *s, size_t n)
 {
     int rows, columns, column = rl_visible_prompt_length;
     rl_get_screen_size(&rows, &columns);
     if (rows < 2 || columns < 2) return true;
-    int n_rows = 1 + count_rows(rl_line_buffer, (size_t)rl_end, columns, &column);
+    int n_rows = 1 + count_rows(rl_line_buffer, n_typed, columns, &column);
     return n_rows + count_rows(s, n, columns, &column) < rows;
+}
+
+static bool fits(const char *s, size_t n)
+{
+    return fits_behind((size_t)rl_end, s, n);
+}
+
+bool prompt_fits(const char *s, size_t n)
+{
+    return fits_behind(0, s, n);
 }
 
 void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t n), void *user)

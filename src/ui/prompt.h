@@ -22,6 +22,8 @@ void prompt_close(void);
 void prompt_show(const char *marker);
 /* Puts a message into the line, now or when the prompt is shown next. */
 void prompt_fill(const char *text, size_t n);
+/* Whether the terminal has room for all of it there: of more rows only the first are drawn. */
+bool prompt_fits(const char *s, size_t n);
 bool prompt_is_shown(void);
 bool prompt_is_empty(void);
 /* Another marker for the prompt that is shown. */

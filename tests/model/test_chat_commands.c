@@ -93,6 +93,43 @@ static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct
     return true;
 }
 
+/* A prompt with room for so many bytes. */
+static size_t room;
+
+static bool on_fits(void *user, const char *s, size_t n)
+{
+    (void)user, (void)s;
+    return n <= room;
+}
+
+/* An editor that nobody named is for what the prompt does not show. */
+static void test_edit_unnamed(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    free(ask(&r, "How do I quit?"));
+    r.face.edit = on_edit;
+    r.face.fits = on_fits;
+    left_by_editor = "What is a token?";
+    assert_false(line(&r, "/edit reply"));
+    assert_true(said(&r, "set VISUAL or EDITOR"));
+
+    room = strlen("How do I quit?") - 1;
+    assert_true(line(&r, "/edit"));
+    assert_string_equal(buf_str(&given_to_editor), "How do I quit?");
+    assert_true(said(&r, "sent: What is a token?"));
+    assert_int_equal(chat_n_messages(r.chat), 2);
+
+    room = strlen("What is a token?");
+    assert_true(line(&r, "/edit"));
+    assert_string_equal(buf_str(&given_to_editor), "How do I quit?");
+    assert_string_equal(buf_str(&r.offered), "What is a token?");
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    buf_free(&given_to_editor);
+    close_chat(&r);
+}
+
 static void test_edit(void **unused)
 {
     (void)unused;
@@ -930,17 +967,29 @@ static void test_help(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export_json),    cmocka_unit_test(test_export_plain),
-        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_reply),
-        cmocka_unit_test(test_show_prompt),    cmocka_unit_test(test_set),
-        cmocka_unit_test(test_private),        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),      cmocka_unit_test(test_save_full),
-        cmocka_unit_test(test_save_nothing),   cmocka_unit_test(test_end_unsaved),
-        cmocka_unit_test(test_load_unsaved),   cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),           cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_export_json),
+        cmocka_unit_test(test_export_plain),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_unnamed),
+        cmocka_unit_test(test_edit_reply),
+        cmocka_unit_test(test_show_prompt),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_private),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_nothing),
+        cmocka_unit_test(test_end_unsaved),
+        cmocka_unit_test(test_load_unsaved),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),
+        cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),
+        cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

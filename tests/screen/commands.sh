@@ -122,13 +122,28 @@ for face in --plain --tui; do
     keys C-d
     left 0
 done
+printf '#!/bin/sh\ncp "$1" %q/edited\nprintf "What is a page?\\n" >"$1"\n' "$dir" >"$dir/bin/vi"
+chmod +x "$dir/bin/vi"
 keys 'unset EDITOR DISPLAY WAYLAND_DISPLAY' Enter
-start --temp 0 -q
+start --temp 0 -q -n 20
 keys 'What is a draft model?' Enter
 shows 'draft'
 last '>'
 keys '/edit' Enter
 check "/edit without an editor puts the message into the prompt" last '> What is a draft model?'
+keys C-c
+last '>'
+paste "$(printf 'row %s\n' {1..30})"
+shows 'pasted '
+keys 'in short' Enter
+shows '> in short'
+last '>'
+rm -f "$dir/edited"
+keys '/edit' Enter
+check "  but vi opens one that has more rows than the terminal" within grep -qsx 'row 30' "$dir/edited"
+fresh
+keys '/edit' Enter
+check "    and what it leaves was sent" last '> What is a page?'
 keys C-c
 last '>'
 keys C-d
