@@ -9,6 +9,7 @@ static void put_value(const struct completion_option *o, struct buf *out)
 {
     switch (o->kind) {
     case VALUE_FILE: buf_puts(out, "_hearth_files; "); break;
+    case VALUE_MODEL: buf_puts(out, "_hearth_files; _hearth_models; "); break;
     case VALUE_FILE_OR_WORDS:
         buf_printf(out, "_hearth_files; COMPREPLY+=($(compgen -W \"%s\" -- \"$current\")); ",
                    o->words);
@@ -82,6 +83,16 @@ void completion_bash(struct buf *out)
         "    compopt -o filenames 2>/dev/null\n"
         "    COMPREPLY=($(compgen -f -- \"$current\"))\n"
         "}\n"
+        "# A colon ends a word of bash: only what is behind the last one is replaced.\n"
+        "_hearth_models() {\n"
+        "    local name behind= typed=${COMP_LINE:0:COMP_POINT}\n"
+        "    typed=${typed##*[[:blank:]=]}\n"
+        "    [[ $COMP_WORDBREAKS == *:* ]] && behind=${typed%\"${typed##*:}\"}\n"
+        "    while read -r name; do\n"
+        "        [[ $name == \"$typed\"* ]] && COMPREPLY+=(\"${name#\"$behind\"}\")\n"
+        "    done < <(hearth models --json 2>/dev/null |\n"
+        "        sed -n 's/^{\"name\":\"\\([^\"\\\\]*\\)\".*/\\1/p')\n"
+        "}\n"
         "_hearth_profiles() {\n"
         "    sed -n "
         "'s/^[[:space:]]*\\[[[:space:]]*profile[[:space:]]\\{1,\\}\\([A-Za-z0-9._-]*\\).*/\\1/"
@@ -102,10 +113,15 @@ void completion_bash(struct buf *out)
         "    done\n"
         "}\n"
         "_hearth() {\n"
-        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-        "    # --option=value is three words to bash.\n"
+        "    local at=$COMP_CWORD current=${COMP_WORDS[COMP_CWORD]} previous\n"
+        "    # A name with a colon is three words to bash, or two while nothing is behind it.\n"
+        "    while ((at > 1)) && [[ ${COMP_WORDS[at]} == : || ${COMP_WORDS[at-1]} == : ]]; do\n"
+        "        ((at--))\n"
+        "    done\n"
+        "    previous=${COMP_WORDS[at-1]}\n"
+        "    # --option=value is three, too.\n"
         "    if [[ $current == = ]]; then current=\n"
-        "    elif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+        "    elif [[ $previous == = ]]; then previous=${COMP_WORDS[at-2]}; fi\n"
         "    COMPREPLY=()\n"
         "    case ${COMP_WORDS[1]-},${COMP_WORDS[2]-},$previous in\n");
     for (size_t i = 0; (s = subcommand_at(i)); i++)

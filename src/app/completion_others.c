@@ -41,6 +41,7 @@ static void zsh_option(const struct completion_option *o, struct buf *out)
     }
     switch (o->kind) {
     case VALUE_FILE: buf_puts(out, "_files"); break;
+    case VALUE_MODEL: buf_puts(out, "{ _hearth_models; _files }"); break;
     case VALUE_FILE_OR_WORDS: buf_printf(out, "{ compadd -- %s; _files }", o->words); break;
     case VALUE_WORDS: buf_printf(out, "(%s)", o->words); break;
     case VALUE_PROFILE: buf_puts(out, "_hearth_profiles"); break;
@@ -113,6 +114,12 @@ void completion_zsh(struct buf *out)
     buf_puts(
         out,
         "#compdef hearth\n# zsh completion for hearth, made by: hearth --completion zsh\n"
+        "_hearth_models() {\n"
+        "    local -a names\n"
+        "    names=(${(f)\"$(hearth models --json 2>/dev/null |\n"
+        "        sed -n 's/^{\"name\":\"\\([^\"\\\\]*\\)\".*/\\1/p')\"})\n"
+        "    compadd \"$@\" -a names\n"
+        "}\n"
         "_hearth_profiles() {\n"
         "    local -a names\n"
         "    names=(${(f)\"$(sed -n "
@@ -173,6 +180,7 @@ static void fish_option(const struct subcommand *s, const struct completion_opti
     switch (o->kind) {
     case VALUE_NONE: buf_puts(out, " -f"); break;
     case VALUE_FILE: buf_puts(out, " -r -F"); break;
+    case VALUE_MODEL: buf_puts(out, " -r -F -a '(__hearth_models)'"); break;
     case VALUE_FILE_OR_WORDS: buf_printf(out, " -r -F -a '%s'", o->words); break;
     case VALUE_WORDS: buf_printf(out, " -x -a '%s'", o->words); break;
     case VALUE_PROFILE: buf_puts(out, " -x -a '(__hearth_profiles)'"); break;
@@ -230,6 +238,11 @@ void completion_fish(struct buf *out)
              "    not contains -- \"$words[2]\" ");
     completion_names(NULL, out);
     buf_puts(out, "\nend\n"
+                  "function __hearth_models\n"
+                  "    command -q hearth; or return\n"
+                  "    hearth models --json 2>/dev/null |\n"
+                  "        string match -rg '^\\{\"name\":\"([^\"\\\\\\\\]*)\"'\n"
+                  "end\n"
                   "function __hearth_profiles\n"
                   "    set -l folder $XDG_CONFIG_HOME\n"
                   "    test -n \"$folder\"; or set folder ~/.config\n"

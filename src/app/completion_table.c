@@ -27,6 +27,7 @@ static enum value_kind kind_of(const struct option_row *row)
     if (row->type == OPTION_BOOL) return VALUE_NONE;
     if (id == OPT_PROFILE) return VALUE_PROFILE;
     if (id == OPT_SESSION) return VALUE_SESSION;
+    if (id == OPT_MODEL) return VALUE_MODEL;
     if (row->type == OPTION_PATH || row->type == OPTION_PATHS || row->type == OPTION_DRAFT ||
         id == OPT_SYSTEM)
         return row->words ? VALUE_FILE_OR_WORDS : VALUE_FILE;

@@ -14,6 +14,7 @@
 enum value_kind {
     VALUE_NONE,
     VALUE_FILE,
+    VALUE_MODEL, /* a file, or a name that hearth models lists */
     VALUE_WORDS,
     VALUE_FILE_OR_WORDS,
     VALUE_PROFILE, /* the name of a profile in the user's INI file */

@@ -14,6 +14,7 @@ offers()
     COMP_WORDS=(hearth)
     while [ "$1" != -- ]; do COMP_WORDS+=("$1") && shift; done
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    COMP_LINE=${whole_line-${COMP_WORDS[*]}} COMP_POINT=${#COMP_LINE}
     COMPREPLY=()
     _hearth
     [ "${COMPREPLY[*]}" = "$2" ] || { echo "# offered: ${COMPREPLY[*]}" && return 1; }
@@ -89,6 +90,26 @@ check "sessions with blanks" eval 'XDG_STATE_HOME=$dir/names offers -s to -- "to
 check "  once a part is there" eval 'XDG_STATE_HOME=$dir/names offers -s "to\ d" -- "to\ do"'
 check "  in quotes" eval 'XDG_STATE_HOME=$dir/names offers -s "\"to d" -- "to do"'
 
+# Names of models, as hearth models finds them; of one bash replaces only what is behind the colon.
+export OLLAMA_MODELS=$dir/ollama
+library=$OLLAMA_MODELS/manifests/registry.ollama.ai/library
+blob=sha256-$(sha256sum "$guide" | cut -d ' ' -f 1)
+mkdir -p "$dir/bin" "$OLLAMA_MODELS/blobs" "$library/tiny" "$library/small"
+ln -s "$hearth" "$dir/bin/hearth"
+PATH=$dir/bin:$PATH
+cp "$guide" "$OLLAMA_MODELS/blobs/$blob"
+printf '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"%s"}]}' "${blob/-/:}" >"$library/tiny/1b"
+"$hearth" inspect make --shape n_layer=2,n_vocab=2304,n_ff=128 --type Q8_0 "$dir/small.bin"
+blob=sha256-$(sha256sum "$dir/small.bin" | cut -d ' ' -f 1)
+mv "$dir/small.bin" "$OLLAMA_MODELS/blobs/$blob"
+printf '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"%s"}]}' "${blob/-/:}" >"$library/small/q8"
+typed() { local whole_line="hearth $1" && offers "${@:2}"; }
+check "a model by its name" typed '-m tin' -m tin -- tiny:1b
+check "  behind the colon" typed '-m tiny:' -m tiny : -- 1b
+check "    and a part of it" typed '-m tiny:1' -m tiny : 1 -- 1b
+check "  after =" typed '--model=small:q' --model = small : q -- q8
+check "  which another has" typed '-m tiny:q' -m tiny : q -- ''
+
 # What all three offer behind the same words: LINE|WHAT, with the word to complete at its end.
 mkdir -p "$dir/state/hearth/sessions"
 touch "$dir/state/hearth/sessions/"{work,home}.session "$dir/state/hearth/sessions/other.txt"
@@ -98,6 +119,9 @@ cat >"$dir/lines" <<'END'
 --color a|always auto
 --device |auto cpu vulkan
 --draft of|off off.gguf
+-m ti|tiny:1b
+-m off|off.gguf
+bench --model sm|small:q8
 -P c|code
 --profile |code story x
 -s |home work
@@ -136,6 +160,7 @@ bash_offers()
         read -ra COMP_WORDS <<<"hearth $line"
         [[ $line = '' || $line = *' ' ]] && COMP_WORDS+=('')
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+        COMP_LINE="hearth $line" COMP_POINT=$((7 + ${#line}))
         _hearth
         printf '%s\n' "${COMPREPLY[@]}" | sort | xargs
     done <"$dir/lines"
