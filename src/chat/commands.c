@@ -122,7 +122,7 @@ static const struct command table[] = {
      .more = "For example: /model other.gguf, or a name that hearth models lists. The "
              "conversation stays and is computed again. The "
              "settings stay, but those that came from the model.",
-     .kind = WORDS_FILE,
+     .kind = WORDS_MODEL,
      .run = command_model},
     {.name = "draft",
      .args = "[file|lookup|off]",

@@ -4,6 +4,7 @@
 
 #include "chat/commands.h"
 #include "chat/conversation.h"
+#include "chat/discover.h"
 #include "chat/impl.h"
 #include "chat/sessions.h"
 #include "config/options.h"
@@ -77,6 +78,25 @@ static void offer_sessions(struct buf *out, const char *typed)
     session_list_free(&list);
 }
 
+/* A name may hold any bytes; what no line of the prompt can show is left out. */
+static bool can_be_typed(const char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 0x7f) return false;
+    return true;
+}
+
+static void offer_models(struct buf *out, const char *typed)
+{
+    struct found_models found = {0};
+    discover_models(&found);
+    for (size_t i = 0; i < found.n; i++) {
+        const char *name = found.items[i].name;
+        if (can_be_typed(name)) offer(out, "", name, strlen(name), typed);
+    }
+    found_models_free(&found);
+}
+
 void chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path)
 {
     static const char spaces[] = " \t";
@@ -108,6 +128,10 @@ void chat_complete(const struct chat *c, const char *line, struct buf *out, bool
         if (in_first) offer_words(out, row->words, first);
         break;
     case WORDS_FILE: *is_path = true; break;
+    case WORDS_MODEL:
+        *is_path = true;
+        offer_models(out, first);
+        break;
     case WORDS_LIST_OR_FILE:
         *is_path = true;
         offer_words(out, row->words, first);

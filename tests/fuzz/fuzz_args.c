@@ -64,7 +64,8 @@ static void try_completion(const char *line)
     must(at <= n && (line[0] == '/' || (words.len == 0 && !is_path)));
     for (const char *word = buf_str(&words); *word; word += strcspn(word, "\n") + 1) {
         must(strncmp(word, line + at, n - at) == 0);
-        must(strcspn(word, "\n") > 0 && strcspn(word, " \t\x1b") > strcspn(word, "\n"));
+        must(strcspn(word, "\n") > 0 &&
+             strcspn(word, is_path ? "\t\x1b" : " \t\x1b") > strcspn(word, "\n"));
     }
     must(words.len == 0 || words.data[words.len - 1] == '\n');
     buf_free(&words);

@@ -725,6 +725,11 @@ static void test_completion(void **unused)
 {
     (void)unused;
     struct recorder r;
+    char models[SCRATCH_PATH], file[SCRATCH_PATH + 16];
+    scratch_folder(models, "models");
+    snprintf(file, sizeof file, "%s/tiny.gguf", models);
+    fclose(fopen(file, "w"));
+    setenv("LLAMA_CACHE", models, 1);
     open_chat(&r, false, NULL);
     static const struct {
         const char *line, *words;
@@ -740,6 +745,8 @@ static void test_completion(void **unused)
         {"/think o", "on\noff\n", false},
         {"/help ret", "retry\n", false},
         {"/read no", "", true},
+        {"/model ti", "tiny\n", true},
+        {"/model x", "", true},
         {"/show m", "model\n", false},
         {"/undo ", "", false},
         {"/nothing x", "", false},
@@ -754,6 +761,8 @@ static void test_completion(void **unused)
         assert_int_equal(is_path, cases[i].is_path);
         buf_free(&words);
     }
+    unsetenv("LLAMA_CACHE");
+    scratch_remove(models);
     close_chat(&r);
 }
 
