@@ -105,6 +105,10 @@ static int command_help(const struct subcommand *of, const struct option_extra *
         if (extra[i].preset) buf_printf(&text, " (%s)", extra[i].preset);
         help_wrap(&out, COLUMN, buf_str(&text));
     }
+    if (!of->engine) {
+        buf_free(&text);
+        return print_text(&out);
+    }
     if (n_extra) buf_putc(&out, '\n');
     buf_puts(&out, "And of the chat's options, as hearth --help explains them:\n");
     buf_clear(&text);
@@ -116,6 +120,16 @@ static int command_help(const struct subcommand *of, const struct option_extra *
     help_wrap(&out, MARGIN, buf_str(&text) + 1);
     buf_free(&text);
     return print_text(&out);
+}
+
+/* What the engine's options say is of no use where no model is opened. */
+static bool is_of_use(const struct subcommand *of, const struct options *o, struct err *err)
+{
+    for (size_t i = 0; !of->engine && i < N_OPTIONS; i++)
+        if (i != OPT_HELP && o->source[i].from == FROM_FLAG)
+            return err_set(err, ERR_USER, "--%s: no model is opened",
+                           option_row((enum option_id)i)->name);
+    return true;
 }
 
 int command_line_read(struct command_line *line, const struct subcommand *of,
@@ -130,6 +144,7 @@ int command_line_read(struct command_line *line, const struct subcommand *of,
     if (!options_parse_args(line->options, argc, argv, &line->args, &err))
         return usage_error(command, "%s", err.msg);
     if (line->options->help) return command_help(of, extra, n_extra);
+    if (!is_of_use(of, line->options, &err)) return usage_error(command, "%s", err.msg);
     if (line->options->config && strcmp(line->options->config, "-") == 0)
         return usage_error(command,
                            "--config: expected a file, found '-': standard input is what "

@@ -39,6 +39,9 @@ for what in 'attention\.sliding_window .*64' 'attn_logit_softcapping .*50' 'fina
     check "  it has ${what%% *}" has "$what"
 done
 check "  and no norms of heads" eval '! found out attn_q_norm'
+check "options of the engine are refused" exits 2 "$hearth" inspect make --shape n_embd=64 --type Q4_0 --ctx 100 "$dir/x.gguf"
+check "  by name" says 'inspect make: --ctx: no model is opened'
+check "  and not among the help" eval '! "$hearth" inspect make --help | grep -q -- --ctx'
 check "an unknown shape is refused" make_of 2 nothing Q4_0 "$dir/x.gguf"
 check "  by name" says "'nothing' is unknown"
 check "a folder that is not there is an error" make_of 1 $shape Q4_0 "$dir/none/x.gguf"
