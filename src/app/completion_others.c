@@ -145,7 +145,7 @@ void completion_zsh(struct buf *out)
     /* From $fpath this is what _hearth does when it is first called; sourced, it is not called.
      */
     buf_puts(out, "}\nif [ \"$funcstack[1]\" = _hearth ]; then\n    _hearth \"$@\"\n"
-                  "else\n    compdef _hearth hearth\nfi\n");
+                  "elif (( $+functions[compdef] )); then\n    compdef _hearth hearth\nfi\n");
 }
 
 /* --- fish --------------------------------------------------------------------------------- */

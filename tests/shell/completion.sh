@@ -107,6 +107,10 @@ typed() { local whole_line="hearth $1" && offers "${@:2}"; }
 check "a model by its name" typed '-m tin' -m tin -- tiny:1b
 check "  behind the colon" typed '-m tiny:' -m tiny : -- 1b
 check "    and a part of it" typed '-m tiny:1' -m tiny : 1 -- 1b
+check "    as Tab writes it" typed '-m tiny\:' -m 'tiny\:' -- tiny:1b
+check "  in quotes" typed '-m "tin' -m '"tin' -- tiny:1b
+touch "$dir/10.txt"
+check "  no file behind a colon" typed '-f tiny:1' -f tiny : 1 -- ''
 check "  after =" typed '--model=small:q' --model = small : q -- q8
 check "  which another has" typed '-m tiny:q' -m tiny : q -- ''
 
