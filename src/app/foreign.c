@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "app/subcommand.h"
 #include "base/mem.h"
 
 /* "run NAME [PROMPT] ...": the words go behind the options they stand for. */
@@ -34,11 +35,6 @@ static void ask_for_help(int argc, char **argv)
     argv[argc - 1] = help;
 }
 
-static bool is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
 char **foreign_words(int *argc, char **argv)
 {
     static const struct {
@@ -52,7 +48,8 @@ char **foreign_words(int *argc, char **argv)
         return as_options(argc, argv);
     if (strcmp(argv[1], "help") == 0 && *argc > 2) ask_for_help(*argc, argv);
     /* It is the chat itself. */
-    if (strcmp(argv[1], "run") == 0 && *argc > 2 && is_help(argv[2])) argv[1] = argv[2];
+    if (strcmp(argv[1], "run") == 0 && *argc > 2 && subcommand_is_help(argv[2]))
+        argv[1] = argv[2];
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcmp(argv[1], same[i].word) == 0) {
             memcpy(ours, same[i].ours, sizeof ours);

@@ -1,5 +1,12 @@
 #include "app/subcommand.h"
 
+#include <string.h>
+
+bool subcommand_is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 void subcommand_put_name(const struct subcommand *s, struct buf *out)
 {
     buf_printf(out, "%s%s%s", s->name, s->what ? " " : "", s->what ? s->what : "");

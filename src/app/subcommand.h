@@ -35,6 +35,8 @@ struct subcommand {
                       struct subcommand_option *out); /* false past the last; or NULL */
 };
 
+/* Whether a word asks for help. */
+bool subcommand_is_help(const char *word);
 /* "inspect text". */
 void subcommand_put_name(const struct subcommand *s, struct buf *out);
 /* "usage: hearth inspect text -m FILE IDS...\n". */

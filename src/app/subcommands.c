@@ -77,15 +77,10 @@ const struct subcommand *subcommand_at(size_t i)
     return i < N_SUBCOMMANDS ? &table[i] : NULL;
 }
 
-static bool is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
 static int run(const struct subcommand *s, int argc, char **argv)
 {
     struct buf out = {0};
-    if (s->more && argc == 2 && is_help(argv[1])) {
+    if (s->more && argc == 2 && subcommand_is_help(argv[1])) {
         subcommand_put_usage(s, &out);
         buf_puts(&out, s->more);
         return print_text(&out);
@@ -143,7 +138,7 @@ bool subcommand_run(int argc, char **argv, int *status)
     }
     if (!named) return false;
     const char *what = argc > 2 ? argv[2] : NULL;
-    if (what && is_help(what)) {
+    if (what && subcommand_is_help(what)) {
         struct buf out = {0};
         name_help(argv[1], &out);
         *status = print_text(&out);
