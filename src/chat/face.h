@@ -48,7 +48,7 @@ enum face_stop {
 struct face_report {
     enum face_stop stop;
     bool too_long;    /* FACE_STOP_FAILED since the prompt exceeds the context */
-    bool is_cut;      /* by --max-tokens or the context, short of what --schema asks for */
+    bool is_cut;      /* with --schema: by --max-tokens or the context */
     const char *text; /* the answer without its reasoning, as it came (not filtered) */
     size_t text_len;
     /* Tokens; read: those of the cached that came from the disk. */

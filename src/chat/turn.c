@@ -362,9 +362,10 @@ static void tell_full(struct chat *c, uint32_t n_ctx)
 static void tell_limit(struct chat *c, bool is_cut)
 {
     if (c->face->has_prompt || session_explain_limit(c) || !is_cut) return;
-    chat_tell(c, FACE_WARNING,
-              "the reply is cut off: max-tokens %d is too few for all that the schema asks for",
-              c->options->max_tokens);
+    chat_tell(
+        c, FACE_WARNING,
+        "the reply is cut off: with max-tokens %d it may be less than the schema asks for",
+        c->options->max_tokens);
 }
 
 static void end(struct chat *c, const struct engine_reply *r)
@@ -388,8 +389,8 @@ static void end(struct chat *c, const struct engine_reply *r)
         .reply_seed = r->reply_seed,
         .is_inexact = engine_info(c->engine)->is_inexact,
     };
-    report.is_cut =
-        grammar_of(c) && (report.stop == FACE_STOP_LENGTH || report.stop == FACE_STOP_CONTEXT);
+    report.is_cut = grammar_of(c) && c->options->max_tokens != 0 &&
+                    (report.stop == FACE_STOP_LENGTH || report.stop == FACE_STOP_CONTEXT);
     const struct message *reply = NULL;
     if (r->n_ids == 0 && r->stop == STOP_CANCELLED)
         give_up(c);
@@ -448,6 +449,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         .reply_seed = c->turn.seed,
     };
     const struct message *reply = NULL;
+    if (too_long) c->turn.is_last = false; /* it will not fit next time, either */
     if (c->turn.answer.len > 0)
         reply = keep_partial(c);
     else
@@ -455,12 +457,15 @@ static void fail(struct chat *c, const struct engine_event *event)
     /* Kept, it would make the prompts of all messages that follow too long as well, unless
      * there are turns that can make room for it. */
     const char *hint = too_long ? turn_room_hint(c, n_turns) : "";
-    bool drops = too_long && !(*hint && c->face->has_prompt) && c->attached.text.len > 0;
-    if (drops) chat_drop_attached(c);
+    const bool has_more = too_long && c->attached.text.len > 0;
+    const bool waits = has_more && *hint && c->face->has_prompt;
+    if (has_more && !waits) chat_drop_attached(c);
     finish(c, &report, reply);
     if (!cancelled)
         chat_tell(c, FACE_ERROR, "%s%s%s", err.msg, hint,
-                  drops ? "; what was read or pasted before the message is dropped" : "");
+                  waits      ? "; what was read or pasted waits for your next message"
+                  : has_more ? "; what was read or pasted before the message is dropped"
+                             : "");
 }
 
 static void count_prefill(struct chat *c, const struct engine_event *event)

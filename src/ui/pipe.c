@@ -45,7 +45,7 @@ struct pipe {
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
     bool unsaved;     /* the session could not be written */
-    bool has_cut;     /* a reply is not all that its schema asks for */
+    bool has_cut;     /* a reply with a schema was */
 
     struct source source;
     struct source_turn turn; /* of its lines, the present one */
@@ -115,10 +115,9 @@ static void put_object(struct pipe *p, struct buf *line)
 
 static void put_end(struct pipe *p)
 {
-    p->told = status_now(p);
-    /* A reply that was cut is told with its own end alone. */
-    const int status = p->ended ? status_with(p, p->report.is_cut) : p->told;
-    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = status};
+    /* A reply that was cut is told with its own end, and with the last one. */
+    p->told = status_with(p, p->ended ? p->report.is_cut : p->has_cut);
+    struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->told};
     if (p->error.len > 0) end.error = buf_str(&p->error);
     end.id = buf_str(&p->turn.id);
     if (p->form == AS_JSON) end.reasoning = &p->reasoning;

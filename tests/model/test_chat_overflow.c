@@ -90,7 +90,7 @@ static void test_paste_waits(void **unused)
     chat_attach(r.chat, text.data, text.len);
     assert_true(line(&r, "how many?"));
     assert_true(r.report.too_long);
-    assert_true(said(&r, "; /trim drops the oldest turns\n"));
+    assert_true(said(&r, "; /trim drops the oldest turns; what was read or pasted waits"));
     assert_true(chat_has_paste(r.chat));
     assert_true(line(&r, "/trim 2"));
     free(ask(&r, "how many?"));

@@ -171,7 +171,7 @@ check "  by itself" prints '"stop":"end"'
 check "a reply that is cut is not whole" go 3 "${ask[@]}" --json -n 3 --schema "$dir/person.json"
 check "  and says so" prints '"stop":"length"'
 check "    with the status" prints '"exit":3'
-cut='hearth: warning: the reply is cut off: max-tokens 3 is too few for all that the schema asks for'
+cut='hearth: warning: the reply is cut off: with max-tokens 3 it may be less than the schema asks for'
 check "    and on standard error" says "$cut"
 check "  nor as text" go 3 "${ask[@]}" -n 3 --schema "$dir/person.json"
 check "    which says so" says "$cut"
@@ -183,7 +183,8 @@ check "  one of a stop string is as it was asked for" eval 'go 0 "${ask[@]}" --s
 check "  nor is one without a schema told" eval 'go 0 "${ask[@]}" -n 3 && quiet'
 printf '{"prompt": "%s", "schema": %s}\n' a '{"const": 1}' b '{"const": "a b c d e f"}' c '{"const": 2}' >"$dir/cut.jsonl"
 check "  others go on behind it" exits 3 "$hearth" -q --private -n 3 --json --prompts "$dir/cut.jsonl" </dev/null
-check "    each with its own status" [ "$(grep -o '"exit":.' "$dir/out" | tr -dc '0-9')" = 030 ]
+check "    each with its own status, and the last object with that of the run" [ "$(grep -o '"exit":.' "$dir/out" | tr -dc "0-9")" = 0303 ]
+check "  of none that was asked for nothing is cut" eval 'go 0 "${ask[@]}" -n 0 --schema "$dir/az.gbnf" && quiet'
 
 # A thought is free, and what follows it is not.
 echo '{% for m in messages %}{{ m.content }}{% endfor %}<think>' >"$dir/think.jinja"
