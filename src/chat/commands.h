@@ -17,7 +17,7 @@ enum command_words {
     WORDS_SETTING, /* a key that /set takes, then its values */
     WORDS_LIST,    /* those in `words` */
     WORDS_FILE,
-    WORDS_MODEL, /* a file, or a name that hearth models lists */
+    WORDS_MODEL, /* a file, or the name of one that other programs keep */
     WORDS_LIST_OR_FILE,
     WORDS_BRANCH,
     WORDS_SESSION,

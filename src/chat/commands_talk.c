@@ -147,6 +147,9 @@ static bool edit_and_send(struct chat *c, size_t at, const struct message *m)
         chat_hint(c, "sent: %s%s", printable(words, CHAT_QUOTE_BYTES, text.data, text.len),
                   where(note, number));
         ok = turn_say(c, text.data, text.len);
+    } else if (!ok && c->face->fits) {
+        chat_hint(c, "VISUAL or EDITOR names another editor");
+        ok = offer_again(c, at, m); /* vi may not be there, and nobody chose it */
     }
     buf_free(&text);
     return ok;
@@ -177,6 +180,7 @@ static bool edit_reply(struct chat *c)
     if (edit_text(c, "reply", old->answer, old->answer_len, &text, &ok)) {
         unsigned number = conversation_rewind(c->conversation, n - 1);
         conversation_add(c->conversation, reply_edited(old, text.data, text.len));
+        c->session.told_loss = false;
         chat_hint(c, "the reply is changed, and /continue goes on with it%s",
                   where(note, number));
     }

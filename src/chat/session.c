@@ -160,7 +160,7 @@ static bool load(struct chat *c, const char *path, struct err *err)
         now->archive = a;
         c->conversation = conversation;
         now->n_read++;
-        now->save_failed = false;
+        now->save_failed = now->told_loss = false;
         c->said.thinned = false;
         now->notes = notes;
         notes = (struct buf){0};

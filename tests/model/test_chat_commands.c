@@ -126,6 +126,16 @@ static void test_edit_unnamed(void **unused)
     assert_string_equal(buf_str(&given_to_editor), "How do I quit?");
     assert_string_equal(buf_str(&r.offered), "What is a token?");
     assert_int_equal(chat_n_messages(r.chat), 0);
+
+    /* It may not be there. */
+    free(ask(&r, "What is a token?"));
+    room = 0;
+    left_by_editor = NULL;
+    buf_clear(&r.offered);
+    assert_true(line(&r, "/edit"));
+    assert_true(said(&r, "/edit: the editor ed failed"));
+    assert_true(said(&r, "VISUAL or EDITOR names another"));
+    assert_string_equal(buf_str(&r.offered), "What is a token?");
     buf_free(&given_to_editor);
     close_chat(&r);
 }
@@ -741,6 +751,10 @@ static void test_load_unsaved(void **unused)
     open_chat(&r, true, no_pages);
     free(ask(&r, "What is a page?"));
     check_kept(&r, "", 2);
+    r.face.edit = on_edit;
+    left_by_editor = "A page is a page.";
+    assert_true(line(&r, "/edit reply"));
+    check_kept(&r, "", 4);
     fill_disk(false);
     check_let_go(&r);
 
