@@ -131,11 +131,12 @@ void completion_bash(struct buf *out)
     for (size_t i = 0; (s = subcommand_at(i)); i++)
         value_cases(s, out);
     value_cases(NULL, out);
-    buf_puts(out, "    esac\n    case ${COMP_WORDS[1]-},$COMP_CWORD,${COMP_WORDS[2]-} in\n");
+    buf_puts(out, "    esac\n    case ${COMP_WORDS[1]-},$at,${COMP_WORDS[2]-} in\n"
+                  "    run,2,*) _hearth_models; return ;;\n");
     subcommand_cases(out);
     buf_puts(out, "    esac\n    if [[ $current == -* ]]; then ");
     put_options(NULL, out);
     buf_puts(out, "\n    elif ((COMP_CWORD == 1)); then _hearth_words \"");
     completion_names(NULL, out);
-    buf_puts(out, "\"; fi\n}\ncomplete -F _hearth hearth\n");
+    buf_puts(out, " run\"; fi\n}\ncomplete -F _hearth hearth\n");
 }

@@ -18,6 +18,9 @@ static void put_quoted(const char *text, const char *marks, const char *quote, s
     }
 }
 
+/* "hearth run NAME" is no subcommand but the chat, as ollama's users ask for it (foreign.h). */
+#define RUN_ABOUT "chat with a model by its name"
+
 /* --- zsh ---------------------------------------------------------------------------------- */
 
 static void zsh_option(const struct completion_option *o, struct buf *out)
@@ -136,8 +139,10 @@ void completion_zsh(struct buf *out)
         "_hearth() {\n    local -a words_of\n"
         "    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n        words_of=(");
     zsh_words(NULL, out);
-    buf_puts(out, " )\n        _describe subcommand words_of\n        return\n    fi\n"
-                  "    case $words[2] in\n");
+    buf_puts(out, " 'run:" RUN_ABOUT "' )\n        _describe subcommand words_of\n"
+                  "        return\n    fi\n    case $words[2] in\n"
+                  "    run)\n        if (( CURRENT == 3 )); then _hearth_models; return; fi\n"
+                  "        shift 2 words; (( CURRENT -= 2 )) ;;\n");
     for (size_t i = 0; subcommand_at(i); i++)
         zsh_subcommand(i, out);
     buf_puts(out, "    esac\n    ");
@@ -257,7 +262,9 @@ void completion_fish(struct buf *out)
                   "        string match -rg '([^/]*)\\.session$' $file\n"
                   "    end\n"
                   "end\n"
-                  "complete -c hearth -f\n");
+                  "complete -c hearth -f\n"
+                  "complete -c hearth -n __hearth_first -a run -d '" RUN_ABOUT "'\n"
+                  "complete -c hearth -n '__hearth_second run' -a '(__hearth_models)'\n");
     for (size_t i = 0; subcommand_at(i); i++)
         fish_subcommand(i, out);
     fish_options(NULL, out);

@@ -108,6 +108,7 @@ check "a model by its name" typed '-m tin' -m tin -- tiny:1b
 check "  behind the colon" typed '-m tiny:' -m tiny : -- 1b
 check "    and a part of it" typed '-m tiny:1' -m tiny : 1 -- 1b
 check "    as Tab writes it" typed '-m tiny\:' -m 'tiny\:' -- tiny:1b
+check "  behind run" typed 'run tiny:' run tiny : -- 1b
 check "  in quotes" typed '-m "tin' -m '"tin' -- tiny:1b
 touch "$dir/10.txt"
 check "  no file behind a colon" typed '-f tiny:1' -f tiny : 1 -- ''
@@ -131,7 +132,9 @@ bench --model sm|small:q8
 -s |home work
 --session w|work
 ins|inspect
-|bench cache inspect models sessions
+|bench cache inspect models run sessions
+run ti|tiny:1b
+run tiny:1b --top|--top-k --top-p
 inspect to|tokens
 inspect tokens --sp|--special
 inspect tokens --kv|--kv-type
