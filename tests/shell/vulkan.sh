@@ -27,7 +27,7 @@ same()
 check "greedy, the words of the CPU" same --temp 0
 check "sampled, too" same --temp 0.8 --reply-seed 5 --repeat-penalty 1.1 --top-p 0.9
 check "drafted, too" same --temp 0.8 --reply-seed 5 --draft lookup
-check "bound to a schema, too" same --temp 2 --reply-seed 5 --schema '{"properties": {"a": {"enum": ["b", "c"]}, "n": {"type": "integer"}}, "required": ["a", "n"]}'
+check "bound to a schema, too" same -n 100 --temp 2 --reply-seed 5 --schema '{"properties": {"a": {"enum": ["b", "c"]}, "n": {"type": "integer"}}, "required": ["a", "n"]}'
 check "with codes as keys and values, too" same --temp 0.8 --reply-seed 5 --kv-type q8_0
 # Mesa's software driver becomes a device with subgroups of sixteen lanes; others do not read this.
 export LP_NATIVE_VECTOR_WIDTH=512
