@@ -5,10 +5,9 @@
  * (kv_layer.n_beside). The address of a page is that of its first unit.
  *
  * Two threads that each read half of the heads, q8_0, GB/s: 45 a page at a time, which is 66 KB
- * a thread, 53 of 131 KB, 66 of 530 KB, 72 from end to end (Zen 5, 2026-11). A slab has 1, 2,
- * 4, 8 or 16 pages, for that is how many attention takes in a step (walk_pages in
- * attend_avx2.c): of 9 the last would be a step of its own. Of models with a query per KV head,
- * whose steps are of eight pages, smaller slabs gain nothing.
+ * a thread, 53 of 131 KB, 66 of 530 KB, 72 from end to end (Zen 5, 2026-11). Attention takes
+ * 1, 2, 4 or 8 pages in a step (walk_pages in attend_avx2.c): of models with a query per KV
+ * head, whose steps are of eight, slabs of fewer gain nothing.
  *
  * A slab is touched as a whole with its first page, for it is of huge pages: so it is no larger
  * than 32 MiB, and pages of more than half of that are on their own. It is given back when none
@@ -29,7 +28,7 @@ struct cpu_pages;
 struct cpu_pages *cpu_pages_open(void);
 void cpu_pages_close(struct cpu_pages *p); /* no page is left; NULL is fine */
 
-/* How many pages of page_bytes, whole units of unit bytes, lie side by side: a power of two.
+/* How many pages of page_bytes, whole units of unit bytes, lie side by side: at least 1.
  * unit 0: one. */
 size_t cpu_pages_beside(size_t page_bytes, size_t unit);
 

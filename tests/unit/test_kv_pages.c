@@ -27,9 +27,8 @@ static void pages_that_a_slab_has(void **unused)
     assert_int_equal(cpu_pages_beside(0, UNIT), 1);
     /* A slab is 32 MiB at most. */
     assert_int_equal(cpu_pages_beside((size_t)8 << 20, 1 << 15), 4);
-    /* Three and nine would fit. */
-    assert_int_equal(cpu_pages_beside((size_t)10 << 20, 1 << 20), 2);
-    assert_int_equal(cpu_pages_beside((size_t)7 << 19, 1 << 19), 8);
+    assert_int_equal(cpu_pages_beside((size_t)10 << 20, 1 << 20), 3);
+    assert_int_equal(cpu_pages_beside((size_t)7 << 19, 1 << 19), 9);
     assert_int_equal(cpu_pages_beside((size_t)11 << 20, 1 << 20), 2);
     assert_int_equal(cpu_pages_beside((size_t)17 << 20, 1 << 20), 1);
     assert_int_equal(cpu_pages_beside((size_t)99 << 20, 1 << 20), 1);
