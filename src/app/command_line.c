@@ -125,7 +125,8 @@ static int command_help(const struct subcommand *of, const struct option_extra *
 /* What the engine's options say is of no use where no model is opened. */
 static bool is_of_use(const struct subcommand *of, const struct options *o, struct err *err)
 {
-    for (size_t i = 0; !of->engine && i < N_OPTIONS; i++)
+    if (of->engine) return true;
+    for (size_t i = 0; i < N_OPTIONS; i++)
         if (i != OPT_HELP && o->source[i].from == FROM_FLAG)
             return err_set(err, ERR_USER, "--%s: no model is opened",
                            option_row((enum option_id)i)->name);

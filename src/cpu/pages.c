@@ -11,7 +11,7 @@
 
 /* A page of a model of 0.6B parameters takes 3.7 MB with q8_0: nine are 630 KB in a row for
  * each of two threads and layer. Decode at 8192 less that at 0, with eight 11.7 ms and with
- * nine, though the ninth is a step of its own, 10.4 (Zen 5, 2 threads that read 70 to 84 GB/s,
+ * nine, though the ninth is a step of its own, 10.4 (Zen 5, 2 threads that read 67 to 84 GB/s,
  * 2026-11). */
 static const size_t MOST_BYTES = (size_t)32 << 20;
 enum { MOST_BESIDE = 16 };
