@@ -120,15 +120,31 @@ int inspect_tokens(const struct subcommand *self, int argc, char **argv)
     return status;
 }
 
+/* Those of the arguments; without any, what standard input has, as inspect tokens prints it. */
+static bool read_ids(const char *const *args, size_t n_args, size_t n_vocab, struct ids *ids,
+                     struct err *err)
+{
+    for (size_t i = 0; i < n_args; i++)
+        if (!token_ids_parse(args[i], n_vocab, ids, err)) return false;
+    if (n_args > 0) return true;
+    struct buf in = {0};
+    bool ok = file_read_fd(STDIN_FILENO, "standard input", MAX_INPUT, &in, err);
+    if (ok && in.len > 0 && memchr(buf_str(&in), 0, in.len)) {
+        err_set(err, ERR_USER, "standard input: expected token ids, found a NUL byte");
+        ok = false;
+    }
+    ok = ok && token_ids_parse(buf_str(&in), n_vocab, ids, err);
+    buf_free(&in);
+    return ok;
+}
+
 static bool put_text(const char *model, const char *const *args, size_t n_args, struct buf *out,
                      struct err *err)
 {
     struct tokenizer *tok = open_tokenizer(model, err);
     if (!tok) return false;
     struct ids ids = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < n_args; i++)
-        ok = token_ids_parse(args[i], tokenizer_n_vocab(tok), &ids, err);
+    const bool ok = read_ids(args, n_args, tokenizer_n_vocab(tok), &ids, err);
     if (ok && !detokenize(tok, ids.data, ids.n, out))
         fprintf(stderr, "hearth: bytes that are not UTF-8 became U+FFFD\n");
     ids_free(&ids);

@@ -21,7 +21,7 @@ static const struct subcommand table[] = {
     {"inspect", "tokens", "-m FILE [--special] [--jsonl]",
      "the token ids of the text on standard input", .run_with_options = inspect_tokens,
      .engine = true},
-    {"inspect", "text", "-m FILE IDS...", "the text of token ids",
+    {"inspect", "text", "-m FILE [IDS...]", "the text of token ids",
      .run_with_options = inspect_text, .engine = true},
     {"inspect", "prompt", "(-m FILE | --template FILE) --context FILE.json [--now TIME]",
      "what the chat template makes of its variables", .run_with_options = inspect_prompt,

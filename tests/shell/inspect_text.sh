@@ -21,6 +21,12 @@ ids=$(cat "$dir/out")
 check "  the last is the end of a turn" [ "${ids##* }" = 2047 ]
 check "back to text" go 0 text -m $guide $ids
 check "  the same" out "hi <|im_end|>"
+check "ids on standard input" eval 'echo "$ids" | go 0 text -m $guide'
+check "  the same" out "hi <|im_end|>"
+check "  one that is none" eval 'echo "5 1x" | go 2 text -m $guide'
+check "    is named" says "'1x' is no token id below"
+check "  a NUL byte" eval 'printf "5\0006" | go 2 text -m $guide'
+check "    is named" says "standard input: expected token ids, found a NUL byte"
 check "a model from the environment" eval 'HEARTH_MODEL=$guide go 0 text 2047 && out "<|im_end|>"'
 check "lines of JSON" eval \
     'printf "%s\n" "{\"text\":\"a\"}" "" "{\"text\":\"<|im_end|>\",\"special\":true}" |
