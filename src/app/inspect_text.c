@@ -129,10 +129,8 @@ static bool read_ids(const char *const *args, size_t n_args, size_t n_vocab, str
     if (n_args > 0) return true;
     struct buf in = {0};
     bool ok = file_read_fd(STDIN_FILENO, "standard input", MAX_INPUT, &in, err);
-    if (ok && in.len > 0 && memchr(buf_str(&in), 0, in.len)) {
-        err_set(err, ERR_USER, "standard input: expected token ids, found a NUL byte");
-        ok = false;
-    }
+    if (ok && memchr(buf_str(&in), 0, in.len))
+        ok = err_set(err, ERR_USER, "standard input: expected token ids, found a NUL byte");
     ok = ok && token_ids_parse(buf_str(&in), n_vocab, ids, err);
     buf_free(&in);
     return ok;
