@@ -76,8 +76,13 @@ static void query_begin(const struct attend *a, struct query *x, void *memory)
     float *to = memory;
     if (kv_type_codes(kv->type)) avx2_query_q(a, x, memory);
     if (kv->type != KV_F16) return;
-    for (size_t d = 0; d < kv->head_dim_k; d++)
-        to[d] = num_narrow(x->q[d]);
+    const float *q = x->q;
+    const size_t n = kv->head_dim_k;
+    size_t d = 0;
+    for (; d + LANES <= n; d += LANES)
+        vec_store(to + d, num8_narrow(vec_load(q + d)));
+    for (; d < n; d++)
+        to[d] = num_narrow(q[d]);
     x->q = to;
 }
 
@@ -110,15 +115,12 @@ static size_t head_of(const struct attend *a, size_t kv_head, size_t n, size_t i
 }
 
 /* At its start; without what it has of its own. */
-static struct query query_of(const struct attend *a, size_t row, size_t head)
+static void query_start(const struct attend *a, size_t row, size_t head, struct query *x)
 {
-    const size_t end = a->pos + row + 1;
-    return (struct query){
-        .q = a->q + row * a->q_stride + head * a->kv->head_dim_k,
-        .first = attend_first(a->window, end - 1),
-        .end = end,
-        .slope = attend_slope(a, head),
-    };
+    const float *q = a->q + row * a->q_stride + head * a->kv->head_dim_k;
+    const size_t end = a->pos + row + 1, first = attend_first(a->window, end - 1);
+    const float slope = attend_slope(a, head);
+    *x = (struct query){.q = q, .first = first, .end = end, .slope = slope};
 }
 
 /* The result of a query whose pages are folded. */
@@ -199,22 +201,23 @@ static size_t call_row(const struct attend *a, const struct call *c, size_t i)
     return c->lo + i % (c->n_rows * a->n_group) / a->n_group;
 }
 
-/* The walk of a call and its queries, in scratch; without their outputs. */
-static struct walk walk_begin(const struct attend *a, const struct call *c,
-                              const struct attend_few *few, const struct layout *at,
-                              uint8_t *scratch)
+/* The walk of a call and its queries, in scratch; without their outputs. They are filled where
+ * they are: returned and copied, loads waited for narrower stores, 0.2 us of 1.7 for eight
+ * queries at a page's first key (Zen 5, 2026-11). */
+static void walk_begin(const struct attend *a, const struct call *c,
+                       const struct attend_few *few, const struct layout *at, uint8_t *scratch,
+                       struct walk *w)
 {
     const size_t n = c->n_rows * a->n_group, n_queries = c->n_heads * n;
-    struct walk w = {
-        .a = a, .few = few, .n_heads = c->n_heads, .x = (struct query *)scratch, .n = n};
+    struct query *x = (struct query *)scratch;
     assert(c->n_rows <= AVX2_ATTEND_ROWS && (c->n_heads == 1 || n_queries <= LANES));
+    *w = (struct walk){.a = a, .few = few, .n_heads = c->n_heads, .x = x, .n = n};
     for (size_t j = 0; j < c->n_heads; j++)
-        w.heads[j] = kv_head_at(a->kv, c->kv_head + j);
+        w->heads[j] = kv_head_at(a->kv, c->kv_head + j);
     for (size_t i = 0; i < n_queries; i++) {
-        w.x[i] = query_of(a, call_row(a, c, i), head_of(a, c->kv_head, n, i));
-        query_begin(a, &w.x[i], scratch + at->q + i * query_bytes(a->kv));
+        query_start(a, call_row(a, c, i), head_of(a, c->kv_head, n, i), &x[i]);
+        query_begin(a, &x[i], scratch + at->q + i * query_bytes(a->kv));
     }
-    return w;
 }
 
 void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size_t lo,
@@ -229,7 +232,8 @@ void attend_by_rows(const struct attend *a, size_t kv_head, size_t n_heads, size
     uint8_t *base = scratch;
     const struct layout at = layout_of(a->kv, n_heads * n);
     const struct call c = {kv_head, n_heads, lo, hi - lo};
-    struct walk w = walk_begin(a, &c, few, &at, base);
+    struct walk w;
+    walk_begin(a, &c, few, &at, base, &w);
     for (size_t i = 0; i < n_heads * n; i++)
         w.x[i].o = (float *)(base + at.o) + i * dv;
     w.end = pages_for(w.x[n - 1].end);
@@ -306,7 +310,8 @@ void attend_part_by_rows(const struct attend *a, const struct attend_part *part,
     const size_t n = part->n_rows * a->n_group;
     const struct layout at = layout_of(a->kv, n);
     assert(n <= ATTEND_HEADS_QUERIES && a->kv->head_dim_v % LANES == 0);
-    struct walk w = walk_begin(a, &c, few, &at, base);
+    struct walk w;
+    walk_begin(a, &c, few, &at, base, &w);
     w.end = part->end;
     if (!part->folded) {
         walk_each(part, &w, base + at.page);
