@@ -132,22 +132,25 @@ VEC_INLINE const void *value_row(bool is_f16, const struct float_tile *t, size_t
     return (const char *)t->v + key * t->dv * (is_f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Groups of keys whose scores are computed together: all of a page, so that there are sums
- * enough to keep the processor busy; or of a page that is begun those that there are, one by
- * one, so that no other is read. */
+/* Groups of keys whose scores are computed together, so that there are sums enough to keep the
+ * processor busy: all of a page, or of a page that is begun those that there are, so that no
+ * other is read. */
 struct groups {
     size_t at;
     int n;
 };
 
-static size_t groups_end(const struct span *items)
+static struct groups groups_of(const struct span *items)
 {
-    return (items->to + KEY_GROUP - 1) / KEY_GROUP;
+    const size_t at = items->from / KEY_GROUP;
+    const size_t end = (items->to + KEY_GROUP - 1) / KEY_GROUP;
+    if (end == KEY_VECS) return (struct groups){0, KEY_VECS};
+    return (struct groups){at, at < end ? (int)(end - at) : 0};
 }
 
 /* What is fetched while keys are read of a tile whose groups have n_lines each: in the order in
- * which they are read, a line of each group (fetch_groups); after one group the same one of the
- * next tile. */
+ * which they are read, a line of each group (fetch_groups); after some groups the same ones of
+ * the next tile. */
 VEC_INLINE struct fetch fetch_keys(const void *tile, size_t n_lines, struct groups g,
                                    size_t near, const struct ahead *a, const struct batch *b,
                                    bool is_first)
@@ -156,10 +159,10 @@ VEC_INLINE struct fetch fetch_keys(const void *tile, size_t n_lines, struct grou
     return fetch_from(a, n_lines * g.at, b, is_first);
 }
 
-VEC_INLINE void fetch_groups(struct fetch *f, enum near_cache cache, size_t n_lines,
-                             size_t n_far)
+VEC_INLINE void fetch_groups(struct fetch *f, enum near_cache cache, struct groups g,
+                             size_t n_lines, size_t n_far)
 {
-    fetch_apart(f, cache, KEY_VECS, n_lines, 1, n_far);
+    fetch_apart(f, cache, (size_t)g.n, n_lines, 1, g.n == KEY_VECS ? n_far : 0);
 }
 
 /* Items i..i+n-1. */
@@ -179,11 +182,9 @@ VEC_INLINE void float_scores_of(bool is_f16, enum near_cache cache, int n, struc
     }
     for (size_t d = 0; d < t->dk; d++) {
         fz k[KEY_VECS];
-        if (d % dims == 0 && g.n == KEY_VECS)
-            fetch_groups(&next, cache, group_lines,
+        if (d % dims == 0)
+            fetch_groups(&next, cache, g, group_lines,
                          KEY_VECS - (d % SKIP == 0 ? KEY_VECS / dims : 0));
-        else if (d % dims == 0)
-            fetch(&next, cache, 1, 0);
         UNROLL for (int j = 0; j < g.n; j++) k[j] =
             read16(is_f16, t->k, kv_key_at(t->dk, d, (g.at + (size_t)j) * KEY_GROUP));
         UNROLL for (int r = 0; r < n; r++)
@@ -280,13 +281,13 @@ VEC_INLINE void float_scores_at(enum near_cache cache, struct groups g,
 
 VEC_INLINE void float_scores(enum near_cache cache, const struct float_tile *t, struct batch *b)
 {
-    const size_t end = groups_end(&t->items);
-    if (end == KEY_VECS) {
-        float_scores_at(cache, (struct groups){0, KEY_VECS}, t, b);
-        return;
+    const struct groups g = groups_of(&t->items);
+    switch (g.n) {
+    case 1: float_scores_at(cache, (struct groups){g.at, 1}, t, b); break;
+    case 2: float_scores_at(cache, (struct groups){g.at, 2}, t, b); break;
+    case 3: float_scores_at(cache, (struct groups){g.at, 3}, t, b); break;
+    case KEY_VECS: float_scores_at(cache, (struct groups){0, KEY_VECS}, t, b); break;
     }
-    for (size_t g = t->items.from / KEY_GROUP; g < end; g++)
-        float_scores_at(cache, (struct groups){g, 1}, t, b);
 }
 
 VEC_INLINE void float_values(enum near_cache cache, const struct float_tile *t,
@@ -342,10 +343,7 @@ VEC_INLINE void block_scores_of(bool is_q4, enum near_cache cache, int n, struct
         for (size_t d = 0; d < KV_BLOCK; d += 4) {
             const bool high = is_q4 && d % 8 == 4;
             bz codes[KEY_VECS];
-            if (!high && g.n == KEY_VECS)
-                fetch_groups(&next, cache, group_lines, KEY_VECS - 1);
-            else if (!high)
-                fetch(&next, cache, 1, 0);
+            if (!high) fetch_groups(&next, cache, g, group_lines, KEY_VECS - 1);
             UNROLL for (int j = 0; j < g.n; j++)
             {
                 codes[j] = z_load(k + 64 * group_lines * (size_t)j);
@@ -526,13 +524,13 @@ VEC_INLINE void block_scores_at(enum near_cache cache, struct groups g,
 
 VEC_INLINE void block_scores(enum near_cache cache, const struct block_tile *t, struct batch *b)
 {
-    const size_t end = groups_end(&t->items);
-    if (end == KEY_VECS) {
-        block_scores_at(cache, (struct groups){0, KEY_VECS}, t, b);
-        return;
+    const struct groups g = groups_of(&t->items);
+    switch (g.n) {
+    case 1: block_scores_at(cache, (struct groups){g.at, 1}, t, b); break;
+    case 2: block_scores_at(cache, (struct groups){g.at, 2}, t, b); break;
+    case 3: block_scores_at(cache, (struct groups){g.at, 3}, t, b); break;
+    case KEY_VECS: block_scores_at(cache, (struct groups){0, KEY_VECS}, t, b); break;
     }
-    for (size_t g = t->items.from / KEY_GROUP; g < end; g++)
-        block_scores_at(cache, (struct groups){g, 1}, t, b);
 }
 
 VEC_INLINE void values_of_type(bool is_q4, enum near_cache cache, const struct block_tile *t,
