@@ -41,6 +41,11 @@ void file_map_close(struct file_map *map);
  * read again when they are touched again. Bytes that are no file stay. */
 void file_map_release(const struct file_map *map, const void *data, size_t n_bytes);
 
+/* The n_bytes at data, to be read once: where they lie in one of the first 64 mappings that are
+ * open at a time they are read from its file to room, which is returned, and the pages are not
+ * touched; else data itself, as it is where the file cannot be read. room of n_bytes. */
+const void *file_map_bytes(const void *data, size_t n_bytes, void *room);
+
 /* The name of the file whose mapping holds the address of a fault, fit for a terminal, or NULL;
  * of the first 64 mappings that are open at a time. Async-signal-safe; borrowed while it is
  * open. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cpuid.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "base/pool.h"
@@ -223,23 +224,61 @@ static size_t cpu_matrix_bytes(const struct backend *be, enum qtype type, size_t
     return packs ? packed_bytes(type, n_mats, n_rows, n_cols) : 0;
 }
 
+/* Panels are packed bite by bite: what a thread reads of the file stays in its second cache
+ * until it is packed, and is enough to be worth the call. */
+enum { BITE_BYTES = 128 << 10 };
+
 struct packing {
     const struct cpu_weight *w;
     bool bytes_unsigned;
+    size_t per_bite; /* panels */
+    uint8_t *rooms;  /* of a bite, for each thread */
 };
 
+static size_t bite_bytes(const struct packing *p)
+{
+    const struct weight *w = &p->w->base;
+    return p->per_bite * PANEL_ROWS * qtype_bytes(w->type, w->n_cols);
+}
+
+static size_t n_bites(const struct packing *p)
+{
+    return (n_panels(p->w->base.n_rows) + p->per_bite - 1) / p->per_bite;
+}
+
+/* A bite of a matrix. */
 static void pack_chunk(void *ctx, size_t chunk, int worker)
 {
-    (void)worker;
     const struct packing *p = ctx;
     const struct cpu_weight *cw = p->w;
     const struct weight *w = &cw->base;
-    size_t panels = n_panels(w->n_rows), mat = chunk / panels,
-           first = chunk % panels * PANEL_ROWS;
-    size_t left = w->n_rows - first, row_bytes = qtype_bytes(w->type, w->n_cols);
-    pack_panel(w->type, p->bytes_unsigned, cw->file + (mat * w->n_rows + first) * row_bytes,
-               row_bytes, left < PANEL_ROWS ? left : PANEL_ROWS, w->n_cols,
-               cw->packed + chunk * pack_panel_bytes(w->type, w->n_cols));
+    const size_t row_bytes = qtype_bytes(w->type, w->n_cols), bites = n_bites(p);
+    const size_t mat = chunk / bites, first = chunk % bites * p->per_bite * PANEL_ROWS;
+    size_t left = w->n_rows - first;
+    if (left > p->per_bite * PANEL_ROWS) left = p->per_bite * PANEL_ROWS;
+    const uint8_t *rows =
+        file_map_bytes(cw->file + (mat * w->n_rows + first) * row_bytes, left * row_bytes,
+                       p->rooms + (size_t)worker * bite_bytes(p));
+    uint8_t *panel = cw->packed + (mat * n_panels(w->n_rows) + first / PANEL_ROWS) *
+                                      pack_panel_bytes(w->type, w->n_cols);
+    for (size_t n; left > 0; left -= n, rows += n * row_bytes) {
+        n = left < PANEL_ROWS ? left : PANEL_ROWS;
+        pack_panel(w->type, p->bytes_unsigned, rows, row_bytes, n, w->n_cols, panel);
+        panel += pack_panel_bytes(w->type, w->n_cols);
+    }
+}
+
+/* False: it was cancelled. */
+static bool pack(const struct cpu_backend *cpu, const struct cpu_weight *w,
+                 const atomic_bool *cancel)
+{
+    struct packing p = {w, cpu->kernels->bytes_unsigned, 1, NULL};
+    p.per_bite = BITE_BYTES / bite_bytes(&p);
+    if (p.per_bite == 0) p.per_bite = 1;
+    p.rooms = mem_resize(NULL, (size_t)pool_n_threads(cpu->pool), bite_bytes(&p));
+    const bool done = pool_run(cpu->pool, w->base.n_mats * n_bites(&p), pack_chunk, &p, cancel);
+    free(p.rooms);
+    return done;
 }
 
 static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_mats,
@@ -259,8 +298,7 @@ static struct weight *cpu_matrix(struct backend *be, enum qtype type, size_t n_m
                 readable_size(size, n_bytes));
         return NULL;
     }
-    struct packing p = {w, cpu->kernels->bytes_unsigned};
-    if (pool_run(cpu->pool, n_mats * n_panels(n_rows), pack_chunk, &p, cancel)) return &w->base;
+    if (pack(cpu, w, cancel)) return &w->base;
     err_set(err, ERR_CANCELLED, "cancelled");
     return NULL;
 }

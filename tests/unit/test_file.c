@@ -181,12 +181,45 @@ static void test_release(void **state)
     scratch_empty(dir);
 }
 
+static size_t n_descriptors(void)
+{
+    size_t n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* What is mapped is read from the file, as long as the file has it; the rest is where it is. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    enum { N = 20000, AT = 4097, LEN = 9001 };
+    static char bytes[N], room[LEN];
+    for (size_t i = 0; i < N; i++)
+        bytes[i] = (char)(i * 31 % 251);
+    struct file_map map;
+    struct err err;
+    const size_t before = n_descriptors();
+    assert_true(file_replace(path, bytes, N, &err));
+    assert_true(file_map_open(&map, path, &err));
+    assert_ptr_equal(file_map_bytes(map.data + AT, LEN, room), room);
+    assert_memory_equal(room, bytes + AT, LEN);
+    assert_ptr_equal(file_map_bytes(map.data + N - 1, 1, room), room);
+    assert_int_equal(room[0], bytes[N - 1]);
+    assert_ptr_equal(file_map_bytes(bytes + AT, LEN, room), bytes + AT);
+    assert_int_equal(truncate(path, AT + LEN - 1), 0);
+    assert_ptr_equal(file_map_bytes(map.data + AT, LEN, room), map.data + AT);
+    file_map_close(&map);
+    assert_int_equal(n_descriptors(), before);
+    scratch_empty(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_left_by_a_kill), cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_no_wait),        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_release),
+        cmocka_unit_test(test_release),        cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
