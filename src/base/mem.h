@@ -45,6 +45,9 @@ size_t mem_page_bytes(void);
  * NULL. Free with mem_free_pages and the same n_bytes; NULL is fine there. */
 void *mem_try_pages(size_t n_bytes);
 void mem_free_pages(void *p, size_t n_bytes);
+/* Memory that is about to be filled gets its pages at once instead of one by one as they are
+ * touched; nothing happens where the system cannot. Values are kept. */
+void mem_touch(void *p, size_t n_bytes);
 /* Asks for huge pages under memory that somebody else mapped; nothing happens if it is small.
  */
 void mem_want_huge(void *p, size_t n_bytes);

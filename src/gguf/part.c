@@ -110,6 +110,7 @@ static bool read_strings(struct reader *r, struct gguf_kv *kv, struct err *err)
                        "%s: key '%s': claims %zu strings, the file has %zu bytes from there on",
                        r->path, show(&key, kv->key), kv->n, left(r));
     size_t *at = mem_zalloc(kv->n, sizeof *at);
+    mem_touch(at, kv->n * sizeof *at);
     size_t start = r->pos;
     kv->data = r->data + start;
     kv->at = at;

@@ -76,7 +76,8 @@ bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v,
     b->n_slots = 16;
     while (b->n_slots < kv->n * 2)
         b->n_slots *= 2;
-    b->slots = mem_alloc(b->n_slots * sizeof *b->slots);
+    b->slots = mem_try_pages(b->n_slots * sizeof *b->slots);
+    if (!b->slots) return err_set(err, ERR_MEMORY, "no memory for %zu merges", kv->n);
     memset(b->slots, 0xff, b->n_slots * sizeof *b->slots);
     for (size_t i = 0; i < kv->n; i++) {
         bool stop = i % CANCEL_STEP == 0 && cancel_is_set(cancel);
@@ -91,7 +92,7 @@ bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v,
 
 void bpe_close(struct bpe *b)
 {
-    free(b->slots);
+    mem_free_pages(b->slots, b->n_slots * sizeof *b->slots);
     *b = (struct bpe){0};
 }
 

@@ -48,13 +48,19 @@ size_t vocab_char_len(const char *s, size_t n)
 /* 2^20 bits: a vocabulary of 262144 tokens sets about 1 in 10. */
 #define N_PAIR_BITS ((size_t)1 << 20)
 
+/* The bytes of a character, four at most. */
+static uint32_t char_bits(const char *s, size_t len)
+{
+    uint32_t x = 0;
+    for (size_t i = 0; i < len; i++)
+        x = x << 8 | (uint8_t)s[i];
+    return x;
+}
+
 static size_t pair_bit(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-    uint32_t x = 0, y = 0;
-    memcpy(&x, a, a_len);
-    memcpy(&y, b, b_len);
-    uint64_t h = ((uint64_t)x << 32 | y) * 0x9e3779b97f4a7c15u;
-    return (size_t)(h >> 44);
+    const uint64_t pair = (uint64_t)char_bits(a, a_len) << 32 | char_bits(b, b_len);
+    return (size_t)(pair * 0x9e3779b97f4a7c15u >> 44);
 }
 
 bool vocab_may_join(const struct vocab *v, const char *a, size_t a_len, const char *b,
@@ -199,6 +205,7 @@ static bool copy_texts(struct vocab *v, const struct gguf *g, const struct gguf_
     }
     /* Pieces are never longer than texts, so twice the texts holds both. */
     v->bytes = mem_alloc(total * 2);
+    mem_touch(v->bytes, total * 2);
     char *at = v->bytes;
     for (size_t i = 0; i < v->n; i++) {
         struct gguf_str s = gguf_item_str(tokens, i);
@@ -220,7 +227,8 @@ static bool build_slots(struct vocab *v, const struct gguf *g, struct err *err)
     v->n_slots = 16;
     while (v->n_slots < v->n * 2)
         v->n_slots *= 2;
-    v->slots = mem_zalloc(v->n_slots, sizeof *v->slots);
+    v->slots = mem_try_pages(v->n_slots * sizeof *v->slots);
+    if (!v->slots) return err_set(err, ERR_MEMORY, "no memory for %zu tokens", v->n);
     for (size_t i = 0; i < v->n; i++) {
         const struct piece *t = &v->text[i];
         if (t->len == 0)
@@ -439,6 +447,8 @@ bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spell
     v->n = n_tokens(g, tokens);
     v->text = mem_zalloc(v->n, sizeof *v->text);
     v->piece = mem_zalloc(v->n, sizeof *v->piece);
+    mem_touch(v->text, v->n * sizeof *v->text);
+    mem_touch(v->piece, v->n * sizeof *v->piece);
     v->type = mem_zalloc(v->n, 1);
     bool ok = copy_texts(v, g, tokens, err) && build_slots(v, g, err) && read_types(v, g, err);
     if (ok) find_plain_bytes(v);
@@ -458,7 +468,7 @@ void vocab_close(struct vocab *v)
     free(v->type);
     free(v->score);
     free(v->order);
-    free(v->slots);
+    mem_free_pages(v->slots, v->n_slots * sizeof *v->slots);
     free(v->pairs);
     free(v->bytes);
     *v = (struct vocab){0};

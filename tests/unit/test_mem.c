@@ -189,9 +189,43 @@ static void test_is_the_last_line(void **state)
     assert_string_equal(line, "hearth: out of memory (18446744073709551615 bytes wanted)\r\n");
 }
 
+/* How many of the pages from p on are there. */
+static size_t n_present(void *p, size_t n_pages, size_t page)
+{
+    unsigned char present[512];
+    size_t n = 0;
+    assert_true(n_pages <= sizeof present);
+    assert_int_equal(mincore(p, n_pages * page, present), 0);
+    for (size_t i = 0; i < n_pages; i++)
+        n += present[i] & 1;
+    return n;
+}
+
+/* All of a large array is there before it is touched, and what was written stays. */
+static void test_touch(void **state)
+{
+    (void)state;
+    const size_t page = mem_page_bytes(), n_pages = ((size_t)1 << 20) / page;
+    const size_t n = n_pages * page;
+    char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    madvise(p, n, MADV_NOHUGEPAGE);
+    assert_int_equal(n_present(p, n_pages, page), 0);
+    p[n / 2] = 7;
+    mem_touch(p, page);
+    assert_int_equal(n_present(p, n_pages, page), 1); /* few are not worth it */
+    mem_touch(p + 1, n - 2);
+    assert_int_equal(p[n / 2], 7);
+    /* Linux knows how since 5.14. */
+    const bool can = madvise(p, page, MADV_POPULATE_WRITE) == 0;
+    assert_int_equal(n_present(p, n_pages, page), can ? n_pages : 1);
+    munmap(p, n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_touch),
                                        cmocka_unit_test(test_larger_pages),
                                        cmocka_unit_test(test_too_large),
                                        cmocka_unit_test(test_says_how_much),
