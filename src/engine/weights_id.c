@@ -31,7 +31,7 @@ struct weights_id {
     size_t i_file, at;
 };
 
-enum { PIECE_BYTES = 4 << 20 }; /* read between two looks at stop */
+enum { PIECE_BYTES = 256 << 10 }; /* read between two looks at stop */
 
 /* The name of the record: what the system said of all files of the model when they were opened.
  */
@@ -103,8 +103,8 @@ const char *weights_id_changed(struct weights_id *w)
     return atomic_load(&w->changed);
 }
 
-/* Goes on reading, until the end or until it is stopped behind a piece. */
-static void read_on(struct weights_id *w, const atomic_bool *stop)
+/* Until the end of all files: false where it is stopped before, behind a piece. */
+static bool sum_files(struct weights_id *w, uint8_t room[PIECE_BYTES], const atomic_bool *stop)
 {
     const struct file_map *file;
     const char *path;
@@ -113,14 +113,21 @@ static void read_on(struct weights_id *w, const atomic_bool *stop)
         if (w->at == 0) XXH3_128bits_update(w->sum, &n_bytes, sizeof n_bytes);
         while (w->at < n_bytes) {
             const size_t left = n_bytes - w->at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-            XXH3_128bits_update(w->sum, file->data + w->at, n);
-            /* Weights that were copied would be in memory twice from now on; those that are
-             * used where they are come back out of the page cache. */
-            file_map_release(file, file->data + w->at, n);
+            XXH3_128bits_update(w->sum, file_map_bytes(file->data + w->at, n, room), n);
             w->at += n;
-            if (cancel_is_set(stop)) return;
+            if (cancel_is_set(stop)) return false;
         }
     }
+    return true;
+}
+
+/* Goes on reading, until the end or until it is stopped. */
+static void read_on(struct weights_id *w, const atomic_bool *stop)
+{
+    uint8_t *room = mem_alloc(PIECE_BYTES);
+    const bool done = sum_files(w, room, stop);
+    free(room);
+    if (!done) return;
     atomic_store(&w->changed, find_changed(w->gguf));
     if (weights_id_changed(w)) return;
     XXH128_hash_t id = XXH3_128bits_digest(w->sum);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/numeric_c.h"
 #include "vulkan/impl.h"
@@ -121,23 +122,25 @@ static struct vulkan_weight *add_weight(struct vulkan_backend *vb, struct weight
     return w;
 }
 
-/* Tiles first..first+n-1 of a piece of all matrices, in memory that the host sees. */
+/* Tiles first..first+n-1 of a piece of all matrices, in memory that the host sees. room of the
+ * file's rows of a tile. */
 static void pack_tiles(const struct vulkan_weight *w, const struct vulkan_piece *piece,
-                       const uint8_t *data, size_t first, size_t n, uint8_t *out)
+                       const uint8_t *data, size_t first, size_t n, uint8_t *room, uint8_t *out)
 {
     const size_t per_mat = n_tiles(piece->n_rows), n_cols = w->base.n_cols;
     const size_t row_bytes = qtype_bytes(w->base.type, n_cols);
     const size_t tile_bytes = pack_tile_bytes(w->base.type, n_cols);
     for (size_t i = first; i < first + n; i++, out += tile_bytes) {
         const size_t at = i % per_mat * PACK_TILE_ROWS, left = piece->n_rows - at;
+        const size_t n_rows = left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS;
         const size_t row = i / per_mat * w->base.n_rows + piece->first + at;
-        pack_tile(w->base.type, data + row * row_bytes, row_bytes,
-                  left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS, n_cols, out);
+        const uint8_t *rows = file_map_bytes(data + row * row_bytes, n_rows * row_bytes, room);
+        pack_tile(w->base.type, rows, row_bytes, n_rows, n_cols, out);
     }
 }
 
-static bool fill_piece(struct vulkan_backend *vb, const struct vulkan_weight *w,
-                       const struct vulkan_piece *piece, const uint8_t *data,
+static bool fill_tiles(struct vulkan_backend *vb, const struct vulkan_weight *w,
+                       const struct vulkan_piece *piece, const uint8_t *data, uint8_t *room,
                        const atomic_bool *cancel, struct err *err)
 {
     const size_t n = w->base.n_mats * n_tiles(piece->n_rows);
@@ -153,12 +156,22 @@ static bool fill_piece(struct vulkan_backend *vb, const struct vulkan_weight *w,
         uint8_t *out =
             vulkan_fill_begin(&vb->staging, region, at * tile_bytes, k * tile_bytes, err);
         if (!out) return false;
-        pack_tiles(w, piece, data, at, k, out);
+        pack_tiles(w, piece, data, at, k, room, out);
         if (!vulkan_fill_end(&vb->staging, region, at * tile_bytes, k * tile_bytes, err))
             return false;
         at += k;
     }
     return vulkan_fill_wait(&vb->staging, err);
+}
+
+static bool fill_piece(struct vulkan_backend *vb, const struct vulkan_weight *w,
+                       const struct vulkan_piece *piece, const uint8_t *data,
+                       const atomic_bool *cancel, struct err *err)
+{
+    uint8_t *room = mem_resize(NULL, PACK_TILE_ROWS, qtype_bytes(w->base.type, w->base.n_cols));
+    const bool ok = fill_tiles(vb, w, piece, data, room, cancel, err);
+    free(room);
+    return ok;
 }
 
 /* Tiles of each matrix that make pieces of about the same size, the fewest that the device
