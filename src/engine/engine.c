@@ -18,6 +18,7 @@
 #include "engine/sampler.h"
 #include "engine/speculate.h"
 #include "engine/timeline.h"
+#include "engine/tokenizer_thread.h"
 #include "engine/verify.h"
 #include "gguf/gguf.h"
 #include "text/detokenize.h"
@@ -47,6 +48,12 @@ static void post_failed(struct engine *e, const struct err *err, uint64_t n_prom
 static void on_warning(void *user, const char *line)
 {
     post_text(user, EVENT_WARNING, line, strlen(line));
+}
+
+static void on_opened(void *user, const struct gguf *g)
+{
+    struct engine *e = user;
+    e->tok_thread = tokenizer_thread_start(g, &e->cancel);
 }
 
 static void on_sizes(void *user, uint64_t total, const char *line)
@@ -115,17 +122,26 @@ static void warn_of_guess(struct engine *e)
     on_warning(e, line);
 }
 
-static bool load(struct engine *e, struct err *err)
+/* The machine and the tokenizer; of two failures the machine's is told. */
+static bool open_both(struct engine *e, struct err *err)
 {
-    const struct machine_watch watch = {.sizes = on_sizes,
+    const struct machine_watch watch = {.opened = on_opened,
+                                        .sizes = on_sizes,
                                         .progress = on_load,
                                         .warning = on_warning,
                                         .user = e,
                                         .cancel = &e->cancel};
+    struct err of_tokenizer;
+    const bool ok = machine_open(&e->machine, &e->config, &watch, err);
+    if (e->tok_thread) e->tok = tokenizer_thread_join(e->tok_thread, ok ? err : &of_tokenizer);
+    e->tok_thread = NULL;
+    return ok && e->tok;
+}
+
+static bool load(struct engine *e, struct err *err)
+{
     double start = clock_ms();
-    if (!machine_open(&e->machine, &e->config, &watch, err)) return false;
-    e->tok = tokenizer_open(e->machine.gguf, &e->cancel, err);
-    if (!e->tok) return false;
+    if (!open_both(e, err)) return false;
     if (atomic_load(&e->cancel)) return err_set(err, ERR_CANCELLED, "loading was cancelled");
     size_t n_vocab = model_n_vocab(e->machine.model);
     if (!check_vocab(e->tok, gguf_path(e->machine.gguf), n_vocab, err)) return false;

@@ -182,6 +182,7 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     m->gguf = adapter_open(config->model_path, config->adapter_path, config->adapter_scale,
                            &params.adapter, err);
     m->params = params;
+    if (m->gguf && watch->opened) watch->opened(watch->user, m->gguf);
     bool ok = m->gguf &&
               (strcmp(device, "auto") == 0 ? open_best(m, config, &params, watch, err)
                                            : open_on(m, config, device, &params, watch, err));

@@ -528,6 +528,36 @@ static void test_no_pre_tokenizer(void **state)
     scratch_remove(dir);
 }
 
+/* Why the engine of a model does not open. */
+static struct err failure_of(const char *path)
+{
+    struct engine *const outer = e;
+    struct err err;
+    const struct engine_config config = {.model_path = path, .n_threads = 2};
+    e = engine_open(&config, &err);
+    assert_non_null(e);
+    err = wait_for(EVENT_FAILED).err;
+    engine_close(e);
+    e = outer;
+    return err;
+}
+
+/* Vocabulary and weights are read at once: of two that are broken it is the weights that are
+ * told of, whichever was found first. */
+static void test_broken(void **state)
+{
+    (void)state;
+    char dir[SCRATCH_PATH], words[SCRATCH_PATH + 16], both[SCRATCH_PATH + 16];
+    scratch_folder(dir, "engine");
+    snprintf(words, sizeof words, "%s/words.gguf", dir);
+    snprintf(both, sizeof both, "%s/both.gguf", dir);
+    copy_renamed(GUIDE, words, "tokenizer.ggml.tokens", "tokenizer.ggml.tokenz");
+    copy_renamed(words, both, "output_norm.weight", "output_nerm.weight");
+    assert_non_null(strstr(failure_of(words).msg, "tokenizer.ggml.tokens is missing"));
+    assert_non_null(strstr(failure_of(both).msg, "tensor output_norm.weight: expected"));
+    scratch_remove(dir);
+}
+
 /* ---- little memory for snapshots ---- */
 
 /* The engine of a model that comes back to snapshots only, with room for the fewest. */
@@ -738,13 +768,21 @@ static void test_stop_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost_of_turns),       cmocka_unit_test(test_coming_back_is_free),
-        cmocka_unit_test(test_verify_is_cancelled), cmocka_unit_test(test_kept_on_disk),
-        cmocka_unit_test(test_read_and_cancelled),  cmocka_unit_test(test_long_reply),
-        cmocka_unit_test(test_long_line),           cmocka_unit_test(test_no_pre_tokenizer),
-        cmocka_unit_test(test_file_written),        cmocka_unit_test(test_resumes_later),
-        cmocka_unit_test(test_suppressed),          cmocka_unit_test(test_stop_strings),
-        cmocka_unit_test(test_words_of_turns),      cmocka_unit_test(test_draft_is_warm),
+        cmocka_unit_test(test_cost_of_turns),
+        cmocka_unit_test(test_coming_back_is_free),
+        cmocka_unit_test(test_verify_is_cancelled),
+        cmocka_unit_test(test_kept_on_disk),
+        cmocka_unit_test(test_read_and_cancelled),
+        cmocka_unit_test(test_long_reply),
+        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_no_pre_tokenizer),
+        cmocka_unit_test(test_file_written),
+        cmocka_unit_test(test_resumes_later),
+        cmocka_unit_test(test_suppressed),
+        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_words_of_turns),
+        cmocka_unit_test(test_draft_is_warm),
+        cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
