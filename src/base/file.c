@@ -85,8 +85,8 @@ static int open_regular(const char *path, struct file_stamp *stamp, struct err *
 static struct known {
     atomic_bool taken;
     _Atomic(const uint8_t *) data;
-    size_t n_bytes;
-    int fd; /* of the file */
+    atomic_size_t n_bytes;
+    atomic_int fd; /* of the file */
     char name[512];
 } known[64];
 enum { N_KNOWN = sizeof known / sizeof *known };
@@ -97,8 +97,8 @@ static void remember(const struct file_map *map, const char *path, int fd)
     for (size_t i = 0; i < N_KNOWN; i++) {
         struct known *k = &known[i];
         if (atomic_exchange(&k->taken, true)) continue;
-        k->n_bytes = map->n_bytes;
-        k->fd = fd;
+        atomic_store(&k->n_bytes, map->n_bytes);
+        atomic_store(&k->fd, fd);
         printable(k->name, sizeof k->name, path, strlen(path));
         atomic_store(&k->data, map->data);
         return;
@@ -111,28 +111,37 @@ static void forget(const struct file_map *map)
     for (size_t i = 0; i < N_KNOWN; i++) {
         if (atomic_load(&known[i].data) != map->data) continue;
         atomic_store(&known[i].data, NULL);
-        close(known[i].fd);
+        close(atomic_load(&known[i].fd));
         atomic_store(&known[i].taken, false);
         return;
     }
 }
 
-/* The mapping that holds an address, which lies *at bytes behind its first; NULL: none. */
-static const struct known *known_at(const void *address, size_t *at)
+/* Where an address lies: so many bytes from the beginning of a file. */
+struct place {
+    const char *name;
+    int fd;
+    size_t at;
+};
+
+/* False: in no mapping. The address stays mapped meanwhile; others may be closed and opened, so
+ * what is read of one counts only if it is still the same. */
+static bool place_of(const void *address, struct place *out)
 {
     for (size_t i = 0; i < N_KNOWN; i++) {
         const uint8_t *data = atomic_load(&known[i].data);
-        *at = (size_t)((uintptr_t)address - (uintptr_t)data);
-        if (data && *at < known[i].n_bytes) return &known[i];
+        const size_t at = (size_t)((uintptr_t)address - (uintptr_t)data);
+        if (!data || at >= atomic_load(&known[i].n_bytes)) continue;
+        *out = (struct place){known[i].name, atomic_load(&known[i].fd), at};
+        if (atomic_load(&known[i].data) == data) return true;
     }
-    return NULL;
+    return false;
 }
 
 const char *file_map_at(const void *address)
 {
-    size_t at;
-    const struct known *k = known_at(address, &at);
-    return k ? k->name : NULL;
+    struct place place;
+    return place_of(address, &place) ? place.name : NULL;
 }
 
 /* A page that is touched costs a fault for each few, its place in the page table and, once it
@@ -141,15 +150,16 @@ const char *file_map_at(const void *address)
  * guest whose page tables its host keeps, 2026-11). */
 const void *file_map_bytes(const void *data, size_t n_bytes, void *room)
 {
-    size_t at;
-    const struct known *k = known_at(data, &at);
-    for (size_t n = 0; k && n < n_bytes;) {
-        const ssize_t more = pread(k->fd, (uint8_t *)room + n, n_bytes - n, (off_t)(at + n));
+    struct place place;
+    if (!place_of(data, &place)) return data;
+    for (size_t n = 0; n < n_bytes;) {
+        const ssize_t more =
+            pread(place.fd, (uint8_t *)room + n, n_bytes - n, (off_t)(place.at + n));
         if (more < 0 && errno == EINTR) continue;
         if (more <= 0) return data;
         n += (size_t)more;
     }
-    return k ? room : data;
+    return room;
 }
 
 bool file_map_open(struct file_map *map, const char *path, struct err *err)

@@ -15,7 +15,8 @@ struct file_stamp {
     int64_t modified_s, modified_ns, changed_s, changed_ns;
 };
 
-/* A read-only mapping of a regular file. */
+/* A read-only mapping of a regular file. Each of the first 64 that are open at a time keeps its
+ * descriptor. */
 struct file_map {
     const uint8_t *data; /* NULL only if never opened */
     size_t n_bytes;
@@ -41,9 +42,9 @@ void file_map_close(struct file_map *map);
  * read again when they are touched again. Bytes that are no file stay. */
 void file_map_release(const struct file_map *map, const void *data, size_t n_bytes);
 
-/* The n_bytes at data, to be read once: where they lie in one of the first 64 mappings that are
- * open at a time they are read from its file to room, which is returned, and the pages are not
- * touched; else data itself, as it is where the file cannot be read. room of n_bytes. */
+/* The n_bytes at data, to be read once: where they lie in one of those 64 mappings they are
+ * read from its file to room, which is returned, and the pages are not touched; else data
+ * itself, as it is where the file cannot be read. room of n_bytes. */
 const void *file_map_bytes(const void *data, size_t n_bytes, void *room);
 
 /* The name of the file whose mapping holds the address of a fault, fit for a terminal, or NULL;

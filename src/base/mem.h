@@ -46,7 +46,7 @@ size_t mem_page_bytes(void);
 void *mem_try_pages(size_t n_bytes);
 void mem_free_pages(void *p, size_t n_bytes);
 /* Memory that is about to be filled gets its pages at once instead of one by one as they are
- * touched; nothing happens where the system cannot. Values are kept. */
+ * touched; nothing happens if it is small, or where the system cannot. Values are kept. */
 void mem_touch(void *p, size_t n_bytes);
 /* Asks for huge pages under memory that somebody else mapped; nothing happens if it is small.
  */

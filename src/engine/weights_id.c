@@ -113,7 +113,10 @@ static bool sum_files(struct weights_id *w, uint8_t room[PIECE_BYTES], const ato
         if (w->at == 0) XXH3_128bits_update(w->sum, &n_bytes, sizeof n_bytes);
         while (w->at < n_bytes) {
             const size_t left = n_bytes - w->at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
-            XXH3_128bits_update(w->sum, file_map_bytes(file->data + w->at, n, room), n);
+            const void *bytes = file_map_bytes(file->data + w->at, n, room);
+            XXH3_128bits_update(w->sum, bytes, n);
+            /* Weights that were copied would be in memory twice from now on. */
+            if (bytes != room) file_map_release(file, bytes, n);
             w->at += n;
             if (cancel_is_set(stop)) return false;
         }

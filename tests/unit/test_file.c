@@ -211,6 +211,35 @@ static void test_bytes(void **state)
     assert_ptr_equal(file_map_bytes(map.data + AT, LEN, room), map.data + AT);
     file_map_close(&map);
     assert_int_equal(n_descriptors(), before);
+}
+
+/* Beyond so many mappings bytes are where they are, and no descriptor is kept; one that is
+ * closed makes place for the next. */
+static void test_many_maps(void **state)
+{
+    (void)state;
+    enum { N_KEPT = 64 };
+    struct file_map maps[N_KEPT + 1];
+    char room[1];
+    struct err err;
+    const size_t before = n_descriptors();
+    assert_true(file_replace(path, "text", 4, &err));
+    for (size_t i = 0; i <= N_KEPT; i++)
+        assert_true(file_map_open(&maps[i], path, &err));
+    assert_int_equal(n_descriptors(), before + N_KEPT);
+    for (size_t i = 0; i <= N_KEPT; i++) {
+        const void *bytes = file_map_bytes(maps[i].data + 3, 1, room);
+        assert_ptr_equal(bytes, i < N_KEPT ? (const void *)room : maps[i].data + 3);
+        assert_int_equal(*(const char *)bytes, 't');
+        assert_int_equal(file_map_at(maps[i].data) != NULL, i < N_KEPT);
+    }
+    file_map_close(&maps[7]);
+    file_map_close(&maps[N_KEPT]);
+    assert_true(file_map_open(&maps[7], path, &err));
+    assert_ptr_equal(file_map_bytes(maps[7].data, 1, room), room);
+    for (size_t i = 0; i < N_KEPT; i++)
+        file_map_close(&maps[i]);
+    assert_int_equal(n_descriptors(), before);
     scratch_empty(dir);
 }
 
@@ -220,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_left_by_a_kill), cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_no_wait),        cmocka_unit_test(test_plain),
         cmocka_unit_test(test_release),        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_many_maps),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -210,7 +210,7 @@ static void test_leaves_nothing(void **state)
     struct weights_id *w = weights_id_new(g, dir);
     assert_same(wait_for(w), want);
     weights_id_free(w);
-    assert_int_equal(resident_kib(g), before);
+    assert_true(resident_kib(g) <= before);
     gguf_close(g);
     scratch_empty(dir);
 }
