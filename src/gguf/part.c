@@ -24,6 +24,7 @@ struct reader {
 #define KV_MIN_BYTES (8 + 1 + 4 + 1)
 #define TENSOR_MIN_BYTES (8 + 1 + 4 + 4 + 8)
 #define NAME_MAX_BYTES 65535
+enum { TOUCH_MOST_BYTES = 4 << 20 }; /* the offsets of half a million strings */
 
 static size_t left(const struct reader *r)
 {
@@ -110,7 +111,10 @@ static bool read_strings(struct reader *r, struct gguf_kv *kv, struct err *err)
                        "%s: key '%s': claims %zu strings, the file has %zu bytes from there on",
                        r->path, show(&key, kv->key), kv->n, left(r));
     size_t *at = mem_zalloc(kv->n, sizeof *at);
-    mem_touch(at, kv->n * sizeof *at);
+    /* A count that is wrong is found at the first string that is none: not behind its memory.
+     */
+    const size_t n_bytes = kv->n * sizeof *at;
+    mem_touch(at, n_bytes < TOUCH_MOST_BYTES ? n_bytes : TOUCH_MOST_BYTES);
     size_t start = r->pos;
     kv->data = r->data + start;
     kv->at = at;
