@@ -225,8 +225,9 @@ static size_t cpu_matrix_bytes(const struct backend *be, enum qtype type, size_t
 }
 
 /* Panels are packed bite by bite: what a thread reads of the file stays in its second cache
- * until it is packed, and is enough to be worth the call. */
-enum { BITE_BYTES = 128 << 10 };
+ * until it is packed, and is enough to be worth the call. Of small matrices a bite has less, so
+ * that there are some for every thread. */
+enum { BITE_BYTES = 128 << 10, BITES_PER_THREAD = 4 };
 
 struct packing {
     const struct cpu_weight *w;
@@ -272,10 +273,13 @@ static void pack_chunk(void *ctx, size_t chunk, int worker)
 static bool pack(const struct cpu_backend *cpu, const struct cpu_weight *w,
                  const atomic_bool *cancel)
 {
+    const size_t n_threads = (size_t)pool_n_threads(cpu->pool);
     struct packing p = {w, cpu->kernels->bytes_unsigned, 1, NULL};
-    p.per_bite = BITE_BYTES / bite_bytes(&p);
+    const size_t most = BITE_BYTES / bite_bytes(&p);
+    p.per_bite = w->base.n_mats * n_panels(w->base.n_rows) / (BITES_PER_THREAD * n_threads);
+    if (p.per_bite > most) p.per_bite = most;
     if (p.per_bite == 0) p.per_bite = 1;
-    p.rooms = mem_resize(NULL, (size_t)pool_n_threads(cpu->pool), bite_bytes(&p));
+    p.rooms = mem_resize(NULL, n_threads, bite_bytes(&p));
     const bool done = pool_run(cpu->pool, w->base.n_mats * n_bites(&p), pack_chunk, &p, cancel);
     free(p.rooms);
     return done;
