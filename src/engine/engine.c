@@ -50,10 +50,10 @@ static void on_warning(void *user, const char *line)
     post_text(user, EVENT_WARNING, line, strlen(line));
 }
 
-static void on_opened(void *user, const struct gguf *g)
+static void on_reading(void *user, const struct gguf *g)
 {
     struct engine *e = user;
-    e->tok_thread = tokenizer_thread_start(g, &e->cancel);
+    if (!e->tok_thread) e->tok_thread = tokenizer_thread_start(g, &e->cancel);
 }
 
 static void on_sizes(void *user, uint64_t total, const char *line)
@@ -125,7 +125,7 @@ static void warn_of_guess(struct engine *e)
 /* The machine and the tokenizer; of two failures the machine's is told. */
 static bool open_both(struct engine *e, struct err *err)
 {
-    const struct machine_watch watch = {.opened = on_opened,
+    const struct machine_watch watch = {.reading = on_reading,
                                         .sizes = on_sizes,
                                         .progress = on_load,
                                         .warning = on_warning,

@@ -53,7 +53,7 @@ struct engine {
     struct engine_config config;
     char *kept[N_KEPT]; /* copies of the configuration's strings */
     struct machine machine;
-    struct tokenizer_thread *tok_thread; /* from the opening of the file on, while it loads */
+    struct tokenizer_thread *tok_thread; /* while the weights are read */
     struct tokenizer *tok;
     struct sampler *sampler;
     struct bound *bound; /* the sampler asks it */

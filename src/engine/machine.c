@@ -106,12 +106,13 @@ static bool open_on(struct machine *m, const struct engine_config *config, const
                     const struct model_params *params, const struct machine_watch *watch,
                     struct err *err)
 {
-    return machine_open_device(m, config, device, err) &&
-           machine_place_layers(m, config, params, watch, err) &&
-           machine_place_draft(m, config, params->kv_type, 0, watch, err) &&
-           machine_plan_memory(m, config, watch, err) &&
-           machine_check_device(m, config, params, watch, err) &&
-           open_model(m, config, params, watch, err) &&
+    const bool fits = machine_open_device(m, config, device, err) &&
+                      machine_place_layers(m, config, params, watch, err) &&
+                      machine_place_draft(m, config, params->kv_type, 0, watch, err) &&
+                      machine_plan_memory(m, config, watch, err) &&
+                      machine_check_device(m, config, params, watch, err);
+    if (fits && watch->reading) watch->reading(watch->user, m->gguf);
+    return fits && open_model(m, config, params, watch, err) &&
            open_draft(m, config, params->kv_type, watch->cancel, err);
 }
 
@@ -182,7 +183,6 @@ bool machine_open(struct machine *m, const struct engine_config *config,
     m->gguf = adapter_open(config->model_path, config->adapter_path, config->adapter_scale,
                            &params.adapter, err);
     m->params = params;
-    if (m->gguf && watch->opened) watch->opened(watch->user, m->gguf);
     bool ok = m->gguf &&
               (strcmp(device, "auto") == 0 ? open_best(m, config, &params, watch, err)
                                            : open_on(m, config, device, &params, watch, err));

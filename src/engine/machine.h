@@ -55,8 +55,10 @@ struct machine {
 
 /* What opening tells on the way. Any may be NULL. */
 struct machine_watch {
-    /* The file is open and has been understood as GGUF; it stays as long as the machine. */
-    void (*opened)(void *user, const struct gguf *g);
+    /* The weights of g, which stays open as long as the machine, are read from now on: what
+     * else is wanted of it may be read beside them. Again where another device takes its place.
+     */
+    void (*reading)(void *user, const struct gguf *g);
     /* One line, before anything is loaded: what it will take. total: bytes of weights. */
     void (*sizes)(void *user, uint64_t total, const char *line);
     void (*progress)(void *user, uint64_t done, uint64_t total);

@@ -16,7 +16,8 @@ struct tokenizer_thread;
 /* Begins to open the tokenizer of g. g and *cancel are borrowed until the join. */
 struct tokenizer_thread *tokenizer_thread_start(const struct gguf *g,
                                                 const atomic_bool *cancel);
-/* Waits for it and frees it; the result and the errors are those of tokenizer_open. */
+/* Waits for it and frees it; the result and the errors are those of tokenizer_open. Who no
+ * longer wants it waits as well: a tenth of a second, once the file has been read. */
 struct tokenizer *tokenizer_thread_join(struct tokenizer_thread *t, struct err *err);
 
 #endif
