@@ -111,8 +111,8 @@ static bool read_strings(struct reader *r, struct gguf_kv *kv, struct err *err)
                        "%s: key '%s': claims %zu strings, the file has %zu bytes from there on",
                        r->path, show(&key, kv->key), kv->n, left(r));
     size_t *at = mem_zalloc(kv->n, sizeof *at);
-    /* A count that is wrong is found at the first string that is none: not behind its memory.
-     */
+    /* A count that is wrong is found out at the first string that is none: it must not have
+     * taken much memory by then. */
     const size_t n_bytes = kv->n * sizeof *at;
     mem_touch(at, n_bytes < TOUCH_MOST_BYTES ? n_bytes : TOUCH_MOST_BYTES);
     size_t start = r->pos;
