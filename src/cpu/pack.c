@@ -92,41 +92,63 @@ size_t pack_panel_bytes(enum qtype type, size_t n_cols)
     return n_blocks / f->head_blocks * f->head_bytes + n_blocks * f->code_bytes;
 }
 
-/* ---- codes of one block of one row, unsigned, one per byte: values 4k..4k+3 in w[k] ---- */
+/* ---- codes of one block of one row, unsigned, one per byte: values 4k..4k+3 in a word ---- */
+
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint64_t pairs __attribute__((vector_size(16)));
+
+/* Values 0 to 15 and 16 to 31. */
+struct codes {
+    words half[2];
+};
 
 static const uint32_t EACH_BYTE = 0x01010101u;
 
-PER_TYPE void codes_nibbles(const uint8_t *qs, uint32_t w[8])
+PER_TYPE words words_at(const uint8_t *p)
 {
-    for (int k = 0; k < 4; k++) {
-        uint32_t x = bytes_u32(qs + 4 * k);
-        w[k] = x & 15 * EACH_BYTE;
-        w[k + 4] = x >> 4 & 15 * EACH_BYTE;
-    }
+    words w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+PER_TYPE void codes_nibbles(const uint8_t *qs, struct codes *w)
+{
+    const words x = words_at(qs);
+    w->half[0] = x & 15 * EACH_BYTE;
+    w->half[1] = x >> 4 & 15 * EACH_BYTE;
+}
+
+/* Bit i of eight as the lowest of byte i. */
+PER_TYPE uint64_t spread(uint32_t bits)
+{
+    const uint64_t each = 0x0101010101010101u;
+    const uint64_t alone = (bits & 255) * each & 0x8040201008040201u; /* bit i in byte i */
+    return (alone + 0x7f * each) >> 7 & each;
 }
 
 /* Bit i of high above the nibble of value i. */
-PER_TYPE void codes_fifth(uint32_t high, uint32_t w[8])
+PER_TYPE void codes_fifth(uint32_t high, struct codes *w)
 {
-    /* The product puts bit i of four at bit 8 i (and others elsewhere). */
-    for (int k = 0; k < 8; k++)
-        w[k] |= ((high >> 4 * k & 15) * 0x00204081u & EACH_BYTE) << 4;
+    for (int h = 0; h < 2; h++) {
+        const pairs fifth = {spread(high >> 16 * h), spread(high >> (16 * h + 8))};
+        w->half[h] |= (words)fifth << 4;
+    }
 }
 
 /* The field of mask at bit `at` of each of 32 bytes. */
-PER_TYPE void codes_fields(const uint8_t *qs, int at, uint32_t mask, uint32_t w[8])
+PER_TYPE void codes_fields(const uint8_t *qs, int at, uint32_t mask, struct codes *w)
 {
-    for (int k = 0; k < 8; k++)
-        w[k] = bytes_u32(qs + 4 * k) >> at & mask * EACH_BYTE;
+    for (int h = 0; h < 2; h++)
+        w->half[h] = words_at(qs + 16 * h) >> at & mask * EACH_BYTE;
 }
 
-PER_TYPE void codes_more(const uint8_t *qs, int at, uint32_t mask, int shift, uint32_t w[8])
+PER_TYPE void codes_more(const uint8_t *qs, int at, uint32_t mask, int shift, struct codes *w)
 {
-    for (int k = 0; k < 8; k++)
-        w[k] |= (bytes_u32(qs + 4 * k) >> at & mask * EACH_BYTE) << shift;
+    for (int h = 0; h < 2; h++)
+        w->half[h] |= (words_at(qs + 16 * h) >> at & mask * EACH_BYTE) << shift;
 }
 
-PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, uint32_t w[8])
+PER_TYPE void read_codes(enum qtype type, const uint8_t *p, size_t b, struct codes *w)
 {
     int g = (int)(b % 8); /* which 32 of 256 */
     struct block_tq1_0 ternary;
@@ -200,29 +222,39 @@ static void put(uint8_t *line, size_t row, uint32_t word)
     memcpy(line + 4 * row, &word, sizeof word);
 }
 
-/* Two bits of every code, from bit `at`: two lines. */
-PER_TYPE void put_pairs(const uint32_t w[8], int at, size_t row, uint8_t *out)
+/* Four words into as many lines. */
+PER_TYPE void put_words(words w, size_t row, uint8_t *out)
 {
-    for (int h = 0; h < 2; h++) {
-        uint32_t word = 0;
-        for (int k = 0; k < 4; k++)
-            word |= (w[4 * h + k] >> at & 3 * EACH_BYTE) << (2 * k);
-        put(out + 64 * h, row, word);
-    }
+    for (int k = 0; k < 4; k++)
+        put(out + 64 * k, row, w[k]);
 }
 
-PER_TYPE void put_codes(const struct pack_format *f, bool bytes_unsigned, const uint32_t w[8],
+/* Word k of four, shifted by k times `by`, one over the other. */
+PER_TYPE uint32_t fold(words w, int by)
+{
+    const pairs x = (pairs)w;
+    const uint64_t two = x[0] | x[1] << 2 * by;
+    return (uint32_t)(two | two >> 32 << by);
+}
+
+/* Two bits of every code, from bit `at`: two lines. */
+PER_TYPE void put_pairs(const struct codes *w, int at, size_t row, uint8_t *out)
+{
+    for (int h = 0; h < 2; h++)
+        put(out + 64 * h, row, fold(w->half[h] >> at & 3 * EACH_BYTE, 2));
+}
+
+PER_TYPE void put_codes(const struct pack_format *f, bool bytes_unsigned, const struct codes *w,
                         size_t row, uint8_t *out)
 {
     if (f->bits == 8) {
         const uint32_t plus = bytes_unsigned ? 0x80 * EACH_BYTE : 0;
-        for (int k = 0; k < 8; k++)
-            put(out + 64 * k, row, w[k] ^ plus);
+        put_words(w->half[0] ^ plus, row, out);
+        put_words(w->half[1] ^ plus, row, out + 256);
         return;
     }
     if (f->bits == 4) {
-        for (int k = 0; k < 4; k++)
-            put(out + 64 * k, row, (w[k] & 15 * EACH_BYTE) | (w[k + 4] & 15 * EACH_BYTE) << 4);
+        put_words((w->half[0] & 15 * EACH_BYTE) | (w->half[1] & 15 * EACH_BYTE) << 4, row, out);
         out += 256;
     } else if (f->bits == 2) {
         put_pairs(w, 0, row, out);
@@ -230,10 +262,9 @@ PER_TYPE void put_codes(const struct pack_format *f, bool bytes_unsigned, const 
     }
     if (f->more_bits == 2) put_pairs(w, (int)f->bits, row, out);
     if (f->more_bits == 1) {
-        uint32_t word = 0;
-        for (int k = 0; k < 8; k++)
-            word |= (w[k] >> f->bits & EACH_BYTE) << k;
-        put(out, row, word);
+        const int at = (int)f->bits;
+        put(out, row,
+            fold(w->half[0] >> at & EACH_BYTE, 1) | fold(w->half[1] >> at & EACH_BYTE, 1) << 4);
     }
 }
 
@@ -372,10 +403,10 @@ PER_TYPE void pack_blocks(enum qtype type, bool bytes_unsigned, const uint8_t *r
         uint8_t *codes = panel + (has_head ? f->head_bytes : 0);
         const uint8_t *p = rows + b / f->head_blocks * block_bytes;
         for (size_t r = 0; r < n_rows; r++, p += row_bytes) {
-            uint32_t w[A8_BLOCK / 4];
+            struct codes w;
             if (has_head) put_head(type, p, r, panel);
-            read_codes(type, p, b, w);
-            put_codes(f, bytes_unsigned, w, r, codes);
+            read_codes(type, p, b, &w);
+            put_codes(f, bytes_unsigned, &w, r, codes);
         }
         panel = codes + f->code_bytes;
     }
