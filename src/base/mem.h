@@ -3,7 +3,8 @@
  * The mem_* allocators are for bookkeeping (names, lists, trees): when the system has no memory
  * for that, nothing useful can be done, so they print one line and exit with status 1. Weights,
  * KV pages and scratch are large and their absence is the world's fault: those use
- * mem_try_pages, which returns NULL. Any thread may call. */
+ * mem_try_pages, which returns NULL, as do tables that are looked up at random, for its huge
+ * pages. Any thread may call. */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 

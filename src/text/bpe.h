@@ -27,7 +27,7 @@ struct bpe {
 
 /* Reads tokenizer.ggml.merges; pre is read during the call. Refused: no such array, a line that
  * is not two tokens, a merge whose parts or result are not in the vocabulary. ERR_CANCELLED
- * once *cancel (may be NULL) is true. */
+ * once *cancel (may be NULL) is true, ERR_MEMORY if there is none for the table. */
 bool bpe_open(struct bpe *b, const struct gguf *g, const struct vocab *v,
               const struct pretokenizer *pre, const atomic_bool *cancel, struct err *err);
 void bpe_close(struct bpe *b);

@@ -27,8 +27,8 @@ struct piece {
 /* The tokenizer of the file's vocabulary. Refused with a message: no vocabulary, a tokenizer
  * model or pre-tokenizer that hearth does not know (with the list of those it knows), arrays
  * that do not fit together, a vocabulary that cannot spell a line of ASCII. A large vocabulary
- * takes a tenth of a second: ERR_CANCELLED once *cancel (may be NULL) is true. Free with
- * tokenizer_close. */
+ * takes a tenth of a second: ERR_CANCELLED once *cancel (may be NULL) is true. ERR_MEMORY
+ * if there is none for its tables. Free with tokenizer_close. */
 struct tokenizer *tokenizer_open(const struct gguf *g, const atomic_bool *cancel,
                                  struct err *err);
 void tokenizer_close(struct tokenizer *tok); /* NULL is fine */

@@ -57,7 +57,7 @@ struct vocab {
 /* Reads tokenizer.ggml.tokens, token_type and scores. Refused: missing or misfit arrays, two
  * tokens with one text, scores that are not numbers, misspelled byte tokens, an escape that is
  * broken off, a vocabulary that cannot spell a line of ASCII and U+FFFD. need_scores: the
- * scores must be there. */
+ * scores must be there. ERR_MEMORY: there is none for its table. */
 bool vocab_open(struct vocab *v, const struct gguf *g, enum vocab_spelling spelling,
                 bool need_scores, struct err *err);
 void vocab_close(struct vocab *v);
