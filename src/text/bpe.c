@@ -1,6 +1,5 @@
 #include "text/bpe.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
