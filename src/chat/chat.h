@@ -91,9 +91,10 @@ enum { CHAT_REST_MS = 300 };
  * Call chat_step when chat_fd is readable, in IDLE too. */
 void chat_warm(struct chat *c, const char *line, size_t n);
 
-/* Appends the completions of a command line's last word, one per line ("/retry", "temp",
- * "on"); *is_path is set if a file name is wanted there instead. Any state. */
-void chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path);
+/* Appends what the last word of a command line can be, one per line ("/retry", "temp", "on"),
+ * and returns where that word begins; *is_path: it may also be a file's name, which has the
+ * blanks that follow. Any state. */
+size_t chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path);
 
 /* The options as /set has changed them; borrowed until the next command. */
 const struct options *chat_options(const struct chat *c);

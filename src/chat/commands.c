@@ -87,6 +87,7 @@ static const struct command table[] = {
      .help = "show the system message, or set it",
      .more = "/system @FILE reads it from a file, as --system does; @@ at the beginning stands "
              "for one @. /system - removes it. It holds from the next message on.",
+     .kind = WORDS_TEXT_OR_AT,
      .run = command_system},
     {.name = "set",
      .args = "[key value]",

@@ -19,6 +19,7 @@ enum command_words {
     WORDS_FILE,
     WORDS_MODEL, /* a file, or the name of one that other programs keep */
     WORDS_LIST_OR_FILE,
+    WORDS_TEXT_OR_AT, /* text, or @ and a file */
     WORDS_BRANCH,
     WORDS_SESSION,
 };

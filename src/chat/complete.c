@@ -1,5 +1,5 @@
 /* Completion of a command line: names, settings and their values, branches; paths are the
- * face's. */
+ * face's. Each function that offers something says where the word begins that it would be. */
 #include <string.h>
 
 #include "chat/commands.h"
@@ -8,6 +8,8 @@
 #include "chat/impl.h"
 #include "chat/sessions.h"
 #include "config/options.h"
+
+static const char BLANKS[] = " \t";
 
 static void offer(struct buf *out, const char *prefix, const char *word, size_t n,
                   const char *typed)
@@ -45,13 +47,30 @@ static void offer_settings(struct buf *out, const char *typed)
     }
 }
 
-static void offer_values(struct buf *out, const char *key, size_t n_key, const char *typed)
+/* What a setting can be; *is_path if that is a file, too. */
+static void offer_values(struct buf *out, const char *key, size_t n_key, const char *typed,
+                         bool *is_path)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *row = option_row((enum option_id)i);
+        if (!(row->flags & OPTION_SET)) continue;
         if (strlen(row->name) != n_key || memcmp(row->name, key, n_key) != 0) continue;
         offer_words(out, row->type == OPTION_BOOL ? "on|off" : row->words, typed);
+        *is_path = row->type == OPTION_PATH;
     }
+}
+
+/* A key, then its value: where that begins. */
+static const char *offer_setting(struct buf *out, const char *key, bool *is_path)
+{
+    const size_t n_key = strcspn(key, BLANKS);
+    const char *value = key + n_key + strspn(key + n_key, BLANKS);
+    if (!key[n_key]) {
+        offer_settings(out, key);
+        return key;
+    }
+    offer_values(out, key, n_key, value, is_path);
+    return value;
 }
 
 static void offer_branches(const struct chat *c, struct buf *out, const char *typed)
@@ -97,46 +116,38 @@ static void offer_models(struct buf *out, const char *typed)
     found_models_free(&found);
 }
 
-void chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path)
+size_t chat_complete(const struct chat *c, const char *line, struct buf *out, bool *is_path)
 {
-    static const char spaces[] = " \t";
     *is_path = false;
-    if (line[0] != '/' || line[1] == '/') return;
-    size_t n_name = strcspn(line + 1, spaces);
+    if (line[0] != '/' || line[1] == '/') return 0;
+    const size_t n_name = strcspn(line + 1, BLANKS);
     if (!line[1 + n_name]) {
         offer_commands(out, "/", line + 1);
-        return;
+        return 0;
     }
     const struct command *row = command_find(line + 1, n_name);
-    if (!row) return;
-    const char *first = line + 1 + n_name + strspn(line + 1 + n_name, spaces);
-    size_t n_first = strcspn(first, spaces);
-    bool in_first = !first[n_first];
-    const char *second = first + n_first + strspn(first + n_first, spaces);
+    if (!row) return 0;
+    const char *word = line + 1 + n_name + strspn(line + 1 + n_name, BLANKS);
     switch (row->kind) {
     case WORDS_NONE: break;
-    case WORDS_COMMAND:
-        if (in_first) offer_commands(out, "", first);
-        break;
-    case WORDS_SETTING:
-        if (in_first)
-            offer_settings(out, first);
-        else if (!second[strcspn(second, spaces)])
-            offer_values(out, first, n_first, second);
-        break;
-    case WORDS_LIST:
-        if (in_first) offer_words(out, row->words, first);
-        break;
+    case WORDS_COMMAND: offer_commands(out, "", word); break;
+    case WORDS_SETTING: word = offer_setting(out, word, is_path); break;
+    case WORDS_LIST: offer_words(out, row->words, word); break;
     case WORDS_FILE: *is_path = true; break;
     case WORDS_MODEL:
         *is_path = true;
-        offer_models(out, first);
+        offer_models(out, word);
         break;
     case WORDS_LIST_OR_FILE:
         *is_path = true;
-        offer_words(out, row->words, first);
+        offer_words(out, row->words, word);
         break;
-    case WORDS_BRANCH: offer_branches(c, out, first); break;
-    case WORDS_SESSION: offer_sessions(out, first); break;
+    case WORDS_TEXT_OR_AT:
+        *is_path = word[0] == '@' && word[1] != '@';
+        word += *is_path;
+        break;
+    case WORDS_BRANCH: offer_branches(c, out, word); break;
+    case WORDS_SESSION: offer_sessions(out, word); break;
     }
+    return (size_t)(word - line);
 }

@@ -29,19 +29,6 @@ static struct {
     struct buf match;
 } job;
 
-size_t complete_word(const char *line, size_t n, int is_path)
-{
-    if (is_path) {
-        size_t i = strcspn(line, " \t");
-        while (i < n && (line[i] == ' ' || line[i] == '\t'))
-            i++;
-        return i < n ? i : n;
-    }
-    while (n > 0 && line[n - 1] != ' ' && line[n - 1] != '\t')
-        n--;
-    return n;
-}
-
 /* What the user's inputrc says. */
 static bool any_case(void)
 {
@@ -140,16 +127,18 @@ static char *next_match(const char *text, int state)
 }
 
 /* The chat knows words by their beginning. In any case, the line without its last word asks for
- * all of them; a command has its slash. */
+ * all of them; a command has its slash. What precedes a word that it knows has the same bytes
+ * in the terminal's character set: names of commands and settings. */
 static void ask_chat(const char *text, bool *is_path)
 {
     struct buf line = {0};
     buf_clear(&job.words);
+    buf_clear(&job.typed);
     charset_take(text, strlen(text), &line);
-    chat_complete(chat, buf_str(&line), &job.words, is_path);
+    job.word = chat_complete(chat, buf_str(&line), &job.words, is_path);
+    buf_puts(&job.typed, line.data + job.word);
     if (any_case()) {
-        const size_t word = complete_word(line.data, line.len, *is_path);
-        line.data[word > 0 ? word : 1] = '\0';
+        line.data[job.word > 0 ? job.word : 1] = '\0';
         buf_clear(&job.words);
         chat_complete(chat, line.data, &job.words, is_path);
     }
@@ -164,9 +153,6 @@ static char **matches_of(const char *text, int start, int end)
     if (!chat || text[0] != '/' || strchr(text, '\n')) return NULL;
     bool is_path = false;
     ask_chat(text, &is_path);
-    job.word = complete_word(text, strlen(text), is_path);
-    buf_clear(&job.typed);
-    charset_take(text + job.word, strlen(text + job.word), &job.typed);
     if (is_path) add_files(&job.words, buf_str(&job.typed));
     rl_completion_append_character = is_path ? '\0' : ' ';
     return rl_completion_matches(text, next_match);

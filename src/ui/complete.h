@@ -3,17 +3,11 @@
 #ifndef UI_COMPLETE_H
 #define UI_COMPLETE_H
 
-#include <stddef.h>
-
 struct chat;
 
 /* c is asked from now on; NULL: nobody is. show gets what there is to choose from, n words of
  * up to `longest` bytes from shown[1] on, in the terminal's character set; NULL: readline lists
  * them on the terminal. */
 void complete_install(const struct chat *c, void (*show)(char **shown, int n, int longest));
-
-/* Where the last word of a command line begins; a file name is everything behind the command's
- * name and the blanks after it. Pure. */
-size_t complete_word(const char *line, size_t n, int is_path);
 
 #endif

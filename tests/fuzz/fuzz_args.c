@@ -14,7 +14,6 @@
 #include "chat/sessions.h"
 #include "config/options.h"
 #include "target.h"
-#include "ui/complete.h"
 
 enum { MOST = 32 };
 
@@ -59,8 +58,7 @@ static void try_completion(const char *line)
     struct chat chat = {.conversation = conversation};
     struct buf words = {0};
     bool is_path;
-    chat_complete(&chat, line, &words, &is_path);
-    const size_t n = strlen(line), at = complete_word(line, n, is_path);
+    const size_t n = strlen(line), at = chat_complete(&chat, line, &words, &is_path);
     must(at <= n && (line[0] == '/' || (words.len == 0 && !is_path)));
     for (const char *word = buf_str(&words); *word; word += strcspn(word, "\n") + 1) {
         must(strncmp(word, line + at, n - at) == 0);

@@ -732,31 +732,45 @@ static void test_completion(void **unused)
     setenv("LLAMA_CACHE", models, 1);
     open_chat(&r, false, NULL);
     static const struct {
-        const char *line, *words;
+        const char *line;
+        size_t word; /* where what is completed begins */
+        const char *words;
         bool is_path;
     } cases[] = {
-        {"/un", "/undo\n", false},
-        {"/re", "/retry\n/regen\n/read\n", false},
-        {"/set temp", "temp\n", false},
-        {"/set top", "top-k\ntop-p\n", false},
-        {"/set think h", "hide\n", false},
-        {"/set color ", "auto\nalways\nnever\n", false},
-        {"/set quiet o", "on\noff\n", false},
-        {"/think o", "on\noff\n", false},
-        {"/help ret", "retry\n", false},
-        {"/read no", "", true},
-        {"/model ti", "tiny\n", true},
-        {"/model x", "", true},
-        {"/show m", "model\n", false},
-        {"/undo ", "", false},
-        {"/nothing x", "", false},
-        {"//re", "", false},
-        {"hello", "", false},
+        {"/un", 0, "/undo\n", false},
+        {"/re", 0, "/retry\n/regen\n/read\n", false},
+        {"/set temp", 5, "temp\n", false},
+        {"/set top", 5, "top-k\ntop-p\n", false},
+        {"/set think h", 11, "hide\n", false},
+        {"/set color ", 11, "auto\nalways\nnever\n", false},
+        {"/set quiet o", 11, "on\noff\n", false},
+        {"/set quiet on o", 11, "", false},
+        {"/set schema  my f", 13, "", true},
+        {"/set quie o", 10, "", false},
+        {"/think o", 7, "on\noff\n", false},
+        {"/help ret", 6, "retry\n", false},
+        {"/read no", 6, "", true},
+        {"/read  my file", 7, "", true},
+        {"/read ", 6, "", true},
+        {"/system @my f", 9, "", true},
+        {"/system @", 9, "", true},
+        {"/system @@", 8, "", false},
+        {"/system @@a", 8, "", false},
+        {"/system a", 8, "", false},
+        {"/model ti", 7, "tiny\n", true},
+        {"/model x", 7, "", true},
+        {"/show m", 6, "model\n", false},
+        {"/show model m", 6, "", false},
+        {"/undo ", 6, "", false},
+        {"/nothing x", 0, "", false},
+        {"//re", 0, "", false},
+        {"hello", 0, "", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf words = {0};
         bool is_path = !cases[i].is_path;
-        chat_complete(r.chat, cases[i].line, &words, &is_path);
+        assert_int_equal(chat_complete(r.chat, cases[i].line, &words, &is_path),
+                         cases[i].word);
         assert_string_equal(buf_str(&words), cases[i].words);
         assert_int_equal(is_path, cases[i].is_path);
         buf_free(&words);

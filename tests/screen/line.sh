@@ -131,6 +131,14 @@ keys C-u "/read $dir/file" Tab
 check "  a file name, with its blanks" shows 'file with blanks.txt'
 keys C-c
 last '>'
+keys "/system @$dir/fi" Tab
+check "  also behind an @" shows 'file with blanks.txt'
+keys C-c
+last '>'
+keys "/set schema $dir/fi" Tab
+check "  and where it is a setting's value" shows 'file with blanks.txt'
+keys C-c
+last '>'
 
 fresh
 paste '/quit'
@@ -222,6 +230,10 @@ mkdir "$dir/folder"
 : >"$dir/folder/Read Ünder.txt"
 keys C-u "/read $dir/folder/rEAD ü" Tab
 check "  a file" shows '/Read Ünder.txt'
+keys C-c
+last '>'
+keys "/system @$dir/folder/rEAD ü" Tab
+check "  behind an @" shows '/Read Ünder.txt'
 keys C-c
 last '>'
 fresh

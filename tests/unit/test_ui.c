@@ -28,7 +28,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/charset.h"
-#include "ui/complete.h"
 #include "ui/given.h"
 #include "ui/history.h"
 #include "ui/input.h"
@@ -469,17 +468,6 @@ static void libraries_without_memory(void **state)
 }
 #endif
 
-static void completed_word(void **state)
-{
-    (void)state;
-    assert_int_equal(complete_word("/re", 3, false), 0);
-    assert_int_equal(complete_word("/set te", 7, false), 5);
-    assert_int_equal(complete_word("/set temp ", 10, false), 10);
-    assert_int_equal(complete_word("/read  my file", 14, true), 7);
-    assert_int_equal(complete_word("/read ", 6, true), 6);
-    assert_int_equal(complete_word("/read", 5, true), 5);
-}
-
 static void harmless(void **state)
 {
     (void)state;
@@ -509,7 +497,6 @@ int main(void)
 #ifndef HEARTH_SANITIZED
         cmocka_unit_test(libraries_without_memory),
 #endif
-        cmocka_unit_test(completed_word),
         cmocka_unit_test(harmless),
     };
     return cmocka_run_group_tests_name("ui", tests, NULL, NULL);
