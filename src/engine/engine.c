@@ -247,19 +247,16 @@ static bool is_reply(const struct request *r)
     return r->kind == REQUEST_TURN && r->sampling.max_tokens != 0;
 }
 
-/* Gives the disk what it has not. Of a reply all that it takes, whoever waits: after the next
- * answer the sequence may be another, and its snapshot gone. What is no reply may be given up
- * for the next key: only its whole pages go there, until somebody waits, and what is left of
- * the reply before. False: there is more, or the disk takes none now: its queue is full, or the
- * weights are not known to it yet. */
-static bool save(struct engine *e)
+/* Gives the disk what it has not, or is owed. Of a reply all that it takes, whoever waits:
+ * after the next answer the sequence may be another, and its snapshot gone. What is no reply
+ * may be given up for the next key: only its whole pages go there, until somebody waits, and
+ * what is left of the reply before. False: there is more, or the disk takes none now: its queue
+ * is full, or the weights are not known to it yet. */
+static bool save_by(struct engine *e, bool (*give)(struct timeline *, const atomic_bool *stop))
 {
-    const bool reply = is_reply(&e->turn);
-    const atomic_bool *stop = reply ? NULL : &e->is_wanted;
-    bool (*const save_of)(struct timeline * tl, const atomic_bool *stop) =
-        reply ? timeline_save : timeline_save_whole;
-    const bool ok = save_of(e->machine.tl, stop);
-    return (!e->machine.draft || save_of(e->machine.draft->tl, stop)) && ok;
+    const atomic_bool *stop = is_reply(&e->turn) ? NULL : &e->is_wanted;
+    const bool ok = give(e->machine.tl, stop);
+    return (!e->machine.draft || give(e->machine.draft->tl, stop)) && ok;
 }
 
 static void warn_if_unkept(struct engine *e)
@@ -447,7 +444,7 @@ static bool wait_for_request(struct engine *e)
             pthread_cond_wait(&e->posted, &e->lock);
         } else if (!wait_ms(&e->posted, &e->lock, SAVE_AGAIN_MS)) {
             pthread_mutex_unlock(&e->lock);
-            e->is_behind = !save(e);
+            e->is_behind = !save_by(e, timeline_save_whole);
             pthread_mutex_lock(&e->lock);
         }
     }
@@ -469,7 +466,7 @@ static void after_answer(struct engine *e)
 {
     timeline_prepare(e->machine.tl, &e->is_wanted);
     if (e->machine.draft) timeline_prepare(e->machine.draft->tl, &e->is_wanted);
-    if (is_reply(&e->turn)) e->is_behind = !save(e);
+    if (is_reply(&e->turn)) e->is_behind = !save_by(e, timeline_save);
 }
 
 void *engine_main(void *engine)

@@ -34,22 +34,24 @@ static size_t first_window_page(const struct timeline *tl, size_t n)
     return (n + 1 > window ? n + 1 - window : 0) / PAGE_LEN;
 }
 
-/* Gives it the windowed rows before token n that are in whole pages; false: as above. */
-static bool save_windows(struct timeline *tl, size_t n, const atomic_bool *stop)
+/* Gives it the windowed rows before what is owed that are in whole pages; false: as above. */
+static bool save_windows(struct timeline *tl, struct owed *o, const atomic_bool *stop)
 {
     if (tl->model.window == 0) return true;
     void *const *pages = tree_pages(tl->tree, PAGE_WINDOW);
-    for (size_t i = first_window_page(tl, n); i < n / PAGE_LEN; i++)
-        if (cancel_is_set(stop) || !disk_put_window(tl->disk, i, pages[i])) return false;
+    for (; o->page < o->n / PAGE_LEN; o->page++)
+        if (cancel_is_set(stop) || !disk_put_window(tl->disk, o->page, pages[o->page]))
+            return false;
     return true;
 }
 
-/* Gives it the snapshot of n tokens, whose windowed rows are here; false: as above. */
-static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
+/* Gives it the snapshot of what is owed, whose windowed rows are here; false: as above. */
+static bool save_snapshot(struct timeline *tl, struct owed *o, const float *logits,
                           const void *states, const atomic_bool *stop)
 {
+    const size_t n = o->n;
     void *page[PAGE_PARTS];
-    if (!save_windows(tl, n, stop) || cancel_is_set(stop)) return false;
+    if (!save_windows(tl, o, stop) || cancel_is_set(stop)) return false;
     for (int part = 0; part < PAGE_PARTS; part++) {
         void *const *pages = tree_pages(tl->tree, part);
         page[part] = tl->program->page_bytes[part] ? pages[(n - 1) / PAGE_LEN] : NULL;
@@ -57,23 +59,24 @@ static bool save_snapshot(struct timeline *tl, size_t n, const float *logits,
     return disk_put_snapshot(tl->disk, n, logits, states, page);
 }
 
-/* The snapshot after n tokens of the sequence, if it is held. */
-static bool save_at(struct timeline *tl, size_t n, const atomic_bool *stop)
+/* The snapshot that is owed, if it is held. */
+static bool save_owed(struct timeline *tl, struct owed *o, const atomic_bool *stop)
 {
+    const size_t n = o->n;
     if (!tree_has_window(tl->tree, n)) return true;
     if (n == tree_n(tl->tree) && states_at(&tl->states, n) && timeline_logits(tl))
-        return save_snapshot(tl, n, tl->logits, states_bytes(&tl->states), stop);
+        return save_snapshot(tl, o, tl->logits, states_bytes(&tl->states), stop);
     const struct plan_have *have = tree_find(tl->tree, tree_ids(tl->tree), n);
     const size_t i = have->n_snapshots - 1;
     if (have->n_snapshots == 0 || have->snapshots[i] != n) return true;
-    return save_snapshot(tl, n, tree_snapshot_logits(tl->tree, i),
+    return save_snapshot(tl, o, tree_snapshot_logits(tl->tree, i),
                          tree_snapshot_states(tl->tree, i), stop);
 }
 
 static bool is_owed(const struct timeline *tl, size_t n)
 {
     for (size_t i = 0; i < tl->n_owed; i++)
-        if (tl->owed[i] == n) return true;
+        if (tl->owed[i].n == n) return true;
     return false;
 }
 
@@ -88,7 +91,7 @@ static void owe(struct timeline *tl, size_t n)
 {
     if (is_owed(tl, n)) return;
     if (tl->n_owed == TIMELINE_MOST_OWED) drop_first_owed(tl);
-    tl->owed[tl->n_owed++] = n;
+    tl->owed[tl->n_owed++] = (struct owed){n, first_window_page(tl, n)};
 }
 
 /* Of a turn: after all of it, and, for states and windows, where its prompt ended: the next
@@ -108,7 +111,7 @@ static bool give(struct timeline *tl, const atomic_bool *stop)
     if (!disk_is_ready(tl->disk)) return disk_is_never_ready(tl->disk);
     if (!save_pages(tl, stop)) return false;
     for (; tl->n_owed > 0; drop_first_owed(tl))
-        if (!save_at(tl, tl->owed[0], stop)) return false;
+        if (!save_owed(tl, &tl->owed[0], stop)) return false;
     return true;
 }
 
@@ -127,7 +130,8 @@ bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
 void timeline_save_all(struct timeline *tl)
 {
     if (!tl->disk || tree_n(tl->tree) == 0 || !disk_make_ready(tl->disk, NULL)) return;
-    while (!timeline_save(tl, NULL))
+    owe_turn(tl);
+    while (!give(tl, NULL))
         disk_drain(tl->disk);
     disk_touch(tl->disk);
 }

@@ -17,6 +17,13 @@
 /* Of snapshots: those of a turn, and one more at the end. */
 enum { TIMELINE_MOST_OWED = 3 };
 
+/* A snapshot that the disk is to have and did not take yet, after n tokens. Windowed rows go
+ * there before it: those of pages before `page` were given. What was given is not looked for
+ * again: a folder that may keep little has lost it by then, and saving would never end. */
+struct owed {
+    size_t n, page;
+};
+
 struct timeline {
     struct backend *be;
     const struct program *program;
@@ -25,9 +32,8 @@ struct timeline {
     struct tree *tree;
     struct disk *disk; /* NULL: none */
     size_t n_saved; /* pages at the beginning of the sequence that are on disk, or on the way */
-    /* Token counts whose snapshots the disk is to have and did not take yet, the oldest first.
-     */
-    size_t owed[TIMELINE_MOST_OWED], n_owed;
+    struct owed owed[TIMELINE_MOST_OWED]; /* [n_owed], the oldest first */
+    size_t n_owed;
     struct plan_model model;
     struct states states; /* after tokens of the sequence; it may be behind them */
     size_t mark; /* a snapshot is wanted after so many tokens of the next sync; 0: no */
@@ -63,7 +69,7 @@ static inline void timeline_saved_at_most(struct timeline *tl, size_t n)
     size_t n_left = 0;
     if (tl->n_saved > n / PAGE_LEN) tl->n_saved = n / PAGE_LEN;
     for (size_t i = 0; i < tl->n_owed; i++)
-        if (tl->owed[i] <= n) tl->owed[n_left++] = tl->owed[i];
+        if (tl->owed[i].n <= n) tl->owed[n_left++] = tl->owed[i];
     tl->n_owed = n_left;
 }
 

@@ -16,6 +16,7 @@
 #include "engine/disk.h"
 #include "engine/engine.h"
 #include "engine/machine.h"
+#include "random_model.h"
 #include "timeline_case.h"
 
 enum { CONTEXT = 400 };
@@ -44,8 +45,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_long(struct machine *m, const char *path, const char *kv_type, bool disk,
-                      uint32_t n_ctx)
+static void open_capped(struct machine *m, const char *path, const char *kv_type, bool disk,
+                        uint32_t n_ctx, uint64_t cap_bytes)
 {
     const struct engine_config config = {.model_path = path,
                                          .device = "cpu",
@@ -53,9 +54,15 @@ static void open_long(struct machine *m, const char *path, const char *kv_type, 
                                          .n_threads = 1,
                                          .n_ctx = n_ctx,
                                          .cache_dir = disk ? home : NULL,
-                                         .cache_disk_bytes = 64 << 20};
+                                         .cache_disk_bytes = cap_bytes};
     struct err err;
     if (!machine_open(m, &config, NULL, &err)) fail_msg("%s: %s", path, err.msg);
+}
+
+static void open_long(struct machine *m, const char *path, const char *kv_type, bool disk,
+                      uint32_t n_ctx)
+{
+    open_capped(m, path, kv_type, disk, n_ctx, 64 << 20);
 }
 
 static void open_model(struct machine *m, const char *path, const char *kv_type, bool disk)
@@ -673,6 +680,37 @@ static void test_never_ready(void **state)
     machine_close(&m);
 }
 
+/* More windowed rows than the queue takes, and a folder that keeps none of them: each is given
+ * once, and saving ends. */
+static void test_small_cap(void **state)
+{
+    (void)state;
+    enum { N = 330, MOST_DRAINS = 4 };
+    struct machine m;
+    int32_t ids[N];
+    char path[SCRATCH_PATH];
+    scratch_empty(home);
+    chance_begin(43);
+    random_model_make(path,
+                      "family=gemma3,n_layer=6,window=400,n_embd=64,n_head=22,n_head_kv=22,"
+                      "head_dim=512,n_ff=64,n_vocab=2080",
+                      "q8_0");
+    open_capped(&m, path, "f32", true, N, 1 << 20);
+    assert_true(disk_make_ready(m.disk, NULL));
+    random_ids(ids, 0, N, model_n_vocab(m.model));
+    sync_to(m.tl, ids, N);
+    assert_false(timeline_save(m.tl, NULL));
+    size_t n_drains = 0;
+    do {
+        disk_drain(m.disk);
+        n_drains++;
+    } while (n_drains < MOST_DRAINS && !timeline_save_whole(m.tl, NULL));
+    assert_in_range(n_drains, 1, MOST_DRAINS - 1);
+    assert_true(timeline_save_whole(m.tl, NULL));
+    machine_close(&m);
+    unlink(path);
+}
+
 /* ---- random histories ---- */
 
 static size_t next_history(int32_t *ids, size_t n, size_t n_vocab)
@@ -813,6 +851,7 @@ int main(void)
         cmocka_unit_test(test_save_owes_the_newest),
         cmocka_unit_test(test_resume_torn),
         cmocka_unit_test(test_never_ready),
+        cmocka_unit_test(test_small_cap),
         cmocka_unit_test(test_histories),
         cmocka_unit_test(test_resume_then_back),
     };
