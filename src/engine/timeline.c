@@ -221,10 +221,12 @@ static uint32_t next_rows(const struct timeline *tl, size_t at, size_t n)
     return timeline_needs_marks(tl) && at + rows > mark ? (uint32_t)(mark - at) : rows;
 }
 
-/* Whether coming back to just n tokens should cost little, though nothing ends there. */
-static bool is_mark(const struct timeline *tl, size_t n)
+/* Whether coming back to just n tokens, of which `from` were there before, should cost little,
+ * though nothing ends there: rows of drafts mostly pass what single ones come to. */
+static bool is_mark(const struct timeline *tl, size_t from, size_t n)
 {
-    return timeline_needs_marks(tl) && (n % TIMELINE_MARK_ROWS == 0 || n == tl->mark);
+    const bool passes = from / TIMELINE_MARK_ROWS != n / TIMELINE_MARK_ROWS;
+    return timeline_needs_marks(tl) && (passes || n == tl->mark);
 }
 
 static void snapshot_at_mark(struct timeline *tl, size_t n)
@@ -245,15 +247,16 @@ static bool prefill(struct timeline *tl, const int32_t *ids, size_t from, size_t
         watch->progress(watch->user, from, n, from);
     for (size_t at = from; at < n;) {
         uint32_t rows = next_rows(tl, at, n);
-        bool wants = at + rows == n || is_mark(tl, at + rows);
+        bool wants = at + rows == n || is_mark(tl, at, at + rows);
         const struct want want = {.n_logits = wants, .logits = tl->logits};
         double start = clock_ms();
         if (!run_chunk(tl, ids + at, at, rows, &want, watch ? watch->cancel : NULL, err))
             return false;
+        const size_t before = at;
         at += rows;
         if (rows >= MIN_CHUNK) tl->row_ms = (clock_ms() - start) / rows;
         /* Rows that are there already lie behind: their snapshots are, or were thinned out. */
-        if (is_mark(tl, at) && at == tree_n(tl->tree)) snapshot_at_mark(tl, at);
+        if (is_mark(tl, before, at) && at == tree_n(tl->tree)) snapshot_at_mark(tl, at);
         if (watch && watch->progress) watch->progress(watch->user, at, n, from);
     }
     return true;
@@ -351,7 +354,7 @@ bool timeline_extend(struct timeline *tl, const int32_t *ids, size_t n,
     }
     if (!run_chunk(tl, ids, from - behind, (uint32_t)(behind + n), &want, cancel, err))
         return false;
-    if (is_mark(tl, from + n)) snapshot_at_mark(tl, from + n);
+    if (is_mark(tl, from, from + n)) snapshot_at_mark(tl, from + n);
     return true;
 }
 
@@ -407,6 +410,7 @@ void timeline_keep_rows(struct timeline *tl, size_t n)
         memcpy(tl->logits, tl->rows + (n - 1) * tl->n_vocab, tl->n_vocab * sizeof *tl->logits);
     tl->far_row = (uint32_t)n - 1;
     tl->has_logits = true;
+    if (is_mark(tl, tl->rows_from, n_all)) snapshot_at_mark(tl, n_all);
 }
 
 bool timeline_all_rows(struct timeline *tl, const int32_t *ids, size_t n, uint32_t chunk,

@@ -242,12 +242,38 @@ static void test_drafts(void **state)
     each(check_drafts);
 }
 
+/* A reply of drafted blocks, of which none ends on a mark, is come back to as one whose tokens
+ * were appended one by one: the tokens since the mark that was passed are computed. */
+static void check_draft_marks(struct pair *p, const struct golden_case *c)
+{
+    enum { ROWS = 7, KEPT = 5, PROMPT = MARK - 97, END = MARK + 100 };
+    struct err err;
+    pair_open(p, c, UINT64_MAX);
+    sync_to(p->warm, p->ids, PROMPT);
+    size_t n = PROMPT;
+    for (; n < END; n += KEPT) {
+        assert_true(timeline_append_rows(p->warm, p->ids + n, ROWS, NULL, &err));
+        timeline_keep_rows(p->warm, KEPT);
+    }
+    const size_t back = n - 10;
+    const struct timeline_cost cost = timeline_plan(p->warm, p->ids, back);
+    assert_in_range(cost.n_cached, MARK, MARK + KEPT - 1);
+    sync_to(p->warm, p->ids, back);
+    assert_true(same_as_cold(p, back) && verified(p));
+}
+
+static void test_draft_marks(void **state)
+{
+    (void)state;
+    each(check_draft_marks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turns),          cmocka_unit_test(test_marks),
         cmocka_unit_test(test_reset_is_found), cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_drafts),         cmocka_unit_test(test_draft_marks),
     };
     return cmocka_run_group_tests_name("states", tests, NULL, NULL);
 }
