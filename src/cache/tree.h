@@ -82,8 +82,9 @@ void tree_snapshot_passing(struct tree *t, const float *logits, const void *stat
 /* Drops everything, the path too. */
 void tree_forget(struct tree *t);
 
-/* Drops the windowed rows of pages first..end-1 of the path. */
-void tree_drop_windows(struct tree *t, size_t first, size_t end);
+/* Drops the windowed rows of pages first..end-1 of the path, but for the first n_kept rows of
+ * page first. */
+void tree_drop_windows(struct tree *t, size_t first, size_t end, size_t n_kept);
 /* Drops the windowed rows of the path that nothing looks back on: neither the row that was
  * committed last, nor PAGE_LEN rows before it, nor the tokens after a snapshot. Costs next to
  * nothing where no page has come out of the window since the last call. */

@@ -16,9 +16,11 @@ static void window_drop(struct tree *t, struct node *node)
         t->path.data[PAGE_WINDOW][node->index] = NULL;
 }
 
-void tree_drop_windows(struct tree *t, size_t first, size_t end)
+void tree_drop_windows(struct tree *t, size_t first, size_t end, size_t n_kept)
 {
-    assert(end <= t->path.n_nodes);
+    assert(first < end && end <= t->path.n_nodes);
+    assert(n_kept <= t->path.nodes[first]->n_window);
+    if (n_kept > 0) t->path.nodes[first++]->n_window = (uint32_t)n_kept;
     for (size_t i = first; i < end; i++)
         window_drop(t, t->path.nodes[i]);
 }

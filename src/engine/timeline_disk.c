@@ -143,12 +143,17 @@ static size_t fetch_pages(struct timeline *tl, const int32_t *ids, size_t at, si
 {
     struct err ignored; /* no memory for them: then none is read, and computing says so */
     size_t first = at / PAGE_LEN, n_pages = disk_n_pages(tl->disk, first);
+    /* The page where rows end may have windowed ones, and a snapshot that needs them. */
+    const size_t n_here = tree_n(tl->tree) - at;
+    size_t n_window = n_here > 0 ? tree_window_rows(tl->tree, first) : 0;
+    if (n_window > n_here) n_window = n_here;
     if (n_pages > n / PAGE_LEN - first) n_pages = n / PAGE_LEN - first;
     if (n_pages == 0 || !tree_grow(tl->tree, at, at + n_pages * PAGE_LEN, &ignored)) return 0;
     void *const *pages = tree_pages(tl->tree, PAGE_FULL) + first;
     size_t n_got = disk_get_pages(tl->disk, first, n_pages, pages, cancel);
     if (n_got > 0) tree_commit(tl->tree, ids + at, at, n_got * PAGE_LEN);
-    if (n_got > 0 && tl->model.window) tree_drop_windows(tl->tree, first, first + n_got);
+    if (n_got > 0 && tl->model.window)
+        tree_drop_windows(tl->tree, first, first + n_got, n_window);
     if (n_got < n_pages) tree_cancel(tl->tree);
     if (tl->n_saved == first) tl->n_saved += n_got;
     return n_got * PAGE_LEN;

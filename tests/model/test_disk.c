@@ -220,6 +220,31 @@ static void test_resume_then_back(void **state)
     }
 }
 
+/* Pages that are read behind the tokens of a snapshot leave it the windowed rows that it needs,
+ * also in the page where its tokens end. */
+static void test_read_behind_snapshot(void **state)
+{
+    (void)state;
+    enum { PROMPT = 100, ALL = 330 };
+    struct machine m;
+    int32_t ids[CONTEXT];
+    scratch_empty(home);
+    chance_begin(47);
+    open_model(&m, windowed, "f16", true);
+    random_ids(ids, 0, ALL, model_n_vocab(m.model));
+    sync_to(m.tl, ids, ALL);
+    timeline_save_all(m.tl);
+    machine_close(&m);
+    open_model(&m, windowed, "f16", true);
+    disk_make_ready(m.disk, NULL);
+    sync_to(m.tl, ids, PROMPT);
+    timeline_snapshot(m.tl);
+    assert_int_equal(sync_to(m.tl, ids, ALL).n_prefilled, 0);
+    assert_int_equal(sync_to(m.tl, ids, PROMPT).n_prefilled, 0);
+    same_as_computed(m.tl);
+    machine_close(&m);
+}
+
 /* A conversation with snapshots after 110, 220 and 330 tokens goes on after some of its files
  * were torn: all that is older is of use. Returns how many of 340 tokens were not computed. */
 static size_t resume_torn(const char *path, const struct place *torn, size_t n_torn)
@@ -854,6 +879,7 @@ int main(void)
         cmocka_unit_test(test_small_cap),
         cmocka_unit_test(test_histories),
         cmocka_unit_test(test_resume_then_back),
+        cmocka_unit_test(test_read_behind_snapshot),
     };
     return cmocka_run_group_tests_name("disk", tests, set_up, tear_down);
 }

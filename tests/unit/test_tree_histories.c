@@ -9,8 +9,10 @@ static void drop_windows(struct sim *s)
     size_t n = tree_n(s->tree);
     if (!s->model.window || s->only_tidies || n < s->model.window) return;
     size_t last = (n - s->model.window + 1) / PAGE_LEN;
-    for (size_t i = 0; i < last; i++)
-        if (below(8)) tree_drop_windows(s->tree, i, i + 1);
+    for (size_t i = 0; i < last; i++) {
+        const uint32_t n_rows = (uint32_t)tree_window_rows(s->tree, i);
+        if (below(8)) tree_drop_windows(s->tree, i, i + 1, below(8) ? 0 : below(n_rows + 1));
+    }
 }
 
 /* A conversation: turns of a user, a thought and an answer; thoughts of earlier turns are

@@ -23,7 +23,7 @@ static void test_which_branch(void **state)
     tree_find(s.tree, ids, 10);
     tree_go(s.tree);
     assert_ptr_equal(tree_pages(s.tree, PAGE_FULL)[0], page);
-    tree_drop_windows(s.tree, 0, 1);
+    tree_drop_windows(s.tree, 0, 1, 0);
     assert_int_equal(tree_find(s.tree, ids, 10)->windows[0], 30);
     tree_go(s.tree);
     assert_ptr_not_equal(tree_pages(s.tree, PAGE_FULL)[0], page);
@@ -155,7 +155,7 @@ static void test_windows_not_absorbed(void **state)
     for (int has_windows = 0; has_windows < 2; has_windows++) {
         tree_find(s.tree, ids, 30);
         tree_go(s.tree);
-        if (!has_windows) tree_drop_windows(s.tree, 0, 1);
+        if (!has_windows) tree_drop_windows(s.tree, 0, 1, 0);
         if (has_windows) sync(&s, ids, 30, false);
         take_snapshot(&s);
         assert_int_equal(tree_usage(s.tree).n_pages, has_windows ? 1 : 2);
@@ -177,7 +177,7 @@ static void test_windows_told(void **state)
     struct sim s = open_sim((struct plan_model){.window = 40}, UINT64_MAX, UINT64_MAX, 2);
     s.only_tidies = false; /* they go by hand here */
     sync(&s, ids, N, false);
-    tree_drop_windows(s.tree, 1, 3);
+    tree_drop_windows(s.tree, 1, 3, 0);
     for (size_t i = 0; i < 5; i++) {
         const bool gone = i == 1 || i == 2;
         assert_int_equal(tree_window_rows(s.tree, i), gone    ? 0
