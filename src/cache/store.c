@@ -522,8 +522,30 @@ void store_touch(struct store *s, const struct blob_id *id)
     free(path);
 }
 
+/* What points to the first job of this blob in the queue, or to the NULL at its end; the lock is
+ * held. */
+static struct job **find_job(struct store *s, const struct blob_id *id)
+{
+    struct job **at = &s->first;
+    for (; *at; at = &(*at)->next) {
+        const struct blob_id *of = &(*at)->id;
+        if (of->kind == id->kind && key_compare(&of->key, &id->key) == 0) break;
+    }
+    return at;
+}
+
 void store_drop(struct store *s, const struct blob_id *id)
 {
+    pthread_mutex_lock(&s->lock);
+    struct job **at = find_job(s, id), *job = *at;
+    if (job) {
+        *at = job->next;
+        if (!*at) s->end = at;
+        s->queued_bytes -= job->raw.n_bytes;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (job) job_free(job);
     char *path = path_of(s, id);
     unlink(path);
     free(path);
@@ -531,11 +553,8 @@ void store_drop(struct store *s, const struct blob_id *id)
 
 bool store_waits(struct store *s, const struct blob_id *id)
 {
-    bool waits = false;
     pthread_mutex_lock(&s->lock);
-    for (const struct job *j = s->first; j && !waits; j = j->next)
-        waits =
-            j->id.kind == id->kind && j->id.key.lo == id->key.lo && j->id.key.hi == id->key.hi;
+    const bool waits = *find_job(s, id) != NULL;
     pthread_mutex_unlock(&s->lock);
     return waits;
 }

@@ -64,7 +64,8 @@ void store_put_lent(struct store *s, const struct blob_id *id, struct pieces raw
 void store_set_busy(struct store *s, bool is_busy);
 /* Notes that the blob was used now: the least recently used go first. */
 void store_touch(struct store *s, const struct blob_id *id);
-/* Removes the blob, if it is on disk: it will not be asked for again. */
+/* Removes the blob from disk and from the queue, but for one that is being written: it will not
+ * be asked for again. */
 void store_drop(struct store *s, const struct blob_id *id);
 /* Returns when all that was put is on disk, or never will be. The caller helps writing, on a
  * few threads. */

@@ -422,6 +422,31 @@ static void test_raised(void **state)
     assert_int_equal(n_lowered, 2);
 }
 
+/* What is dropped while it waits is never written, wherever in the queue it is; what comes after
+ * it is. */
+static void test_drop_queued(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    for (uint32_t gone = 0; gone < N; gone++) {
+        struct sample sample;
+        clear();
+        struct store *s = store_new(dir, "model", 1 << 30);
+        store_set_busy(s, true);
+        for (uint32_t i = 0; i < N; i++)
+            put(s, i);
+        sample_make(&sample, gone);
+        store_drop(s, &sample.id);
+        assert_false(store_waits(s, &sample.id));
+        put(s, N);
+        store_flush(s);
+        for (uint32_t i = 0; i <= N; i++)
+            assert_int_equal(holds(s, i), i != gone);
+        assert_int_equal(store_counts(s).n_written, N);
+        store_free(s);
+    }
+}
+
 /* While the owner is busy nothing is written, however much waits; all of it is once the owner
  * rests, waits or goes. */
 static void test_busy(void **state)
@@ -667,6 +692,7 @@ int main(void)
 #endif
         cmocka_unit_test(test_put_get),     cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_busy),        cmocka_unit_test(test_raised),
+        cmocka_unit_test(test_drop_queued),
         cmocka_unit_test(test_full),        cmocka_unit_test(test_lent),
         cmocka_unit_test(test_rooms),       cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_row),         cmocka_unit_test(test_modes),
