@@ -191,6 +191,13 @@ static void keep_limits(struct tree *t, uint64_t more)
         if (!drop_oldest(t) && !snapshot_give_up(t)) break;
 }
 
+void tree_set_room(struct tree *t, uint64_t warm_bytes, uint64_t total_bytes)
+{
+    t->limits.warm_bytes = warm_bytes;
+    t->limits.total_bytes = total_bytes;
+    keep_limits(t, 0);
+}
+
 /* ---- the path ---- */
 
 static void path_set(struct tree *t, size_t i, struct node *node)

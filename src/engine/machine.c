@@ -30,17 +30,22 @@ bool machine_kv_type(const char *name, enum kv_type *type, const char **kept, st
     return true;
 }
 
-/* Of two machines each keeps warm in proportion to what a token takes in it. */
+/* Of m and the machine beside it, whose pages have so much room together. */
+static struct timeline_limits limits_of(const struct machine *m,
+                                        const struct engine_config *config,
+                                        const struct model_sizes *all, uint64_t room)
+{
+    const uint64_t total = machine_share(room, &m->sizes, all);
+    return (struct timeline_limits){
+        .n_ctx = m->n_ctx,
+        .warm_bytes = machine_share(config->cache_ram_bytes, &m->sizes, all),
+        .total_bytes = total > 0 ? total : 1};
+}
+
 static bool open_timeline(struct machine *m, const struct engine_config *config,
                           const struct model_sizes *all, uint64_t room, struct err *err)
 {
-    const double share = all->kv_bytes_per_token > 0 ? (double)m->sizes.kv_bytes_per_token /
-                                                           (double)all->kv_bytes_per_token
-                                                     : 1;
-    const struct timeline_limits limits = {
-        .n_ctx = m->n_ctx,
-        .warm_bytes = (uint64_t)((double)config->cache_ram_bytes * share),
-        .total_bytes = (uint64_t)((double)room * share) + 1};
+    const struct timeline_limits limits = limits_of(m, config, all, room);
     m->tl = timeline_new(m->be, model_program(m->model), &limits, err);
     return m->tl != NULL;
 }
@@ -203,6 +208,10 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
               machine_place_draft(m, config, type, taken, watch, err) &&
               machine_draft_fits(m, err) && open_draft(m, config, type, watch->cancel, err);
     if (ok) {
+        const struct model_sizes all = machine_sizes(m);
+        const struct timeline_limits limits =
+            limits_of(m, config, &all, machine_page_room(m));
+        timeline_set_room(m->tl, limits.warm_bytes, limits.total_bytes);
         close_draft(before);
     } else {
         close_draft(m->draft);

@@ -10,6 +10,7 @@
 #include "base/resources.h"
 #include "engine/layers.h"
 #include "engine/machine_place.h"
+#include "engine/timeline.h"
 
 /* Left to the rest of the system when the context is fitted to memory. */
 static const uint64_t SPARE = LAYERS_SPARE;
@@ -99,19 +100,37 @@ static bool fit_context(struct machine *m, uint32_t want, struct err *err)
     return true;
 }
 
+/* What a token takes of what a model keeps: its keys and values, and its part of the states that
+ * are kept now and then. Never 0. */
+static double kept_per_token(const struct model_sizes *s)
+{
+    return (double)s->kv_bytes_per_token + (double)s->window_bytes_per_token +
+           (double)s->state_bytes / TIMELINE_MARK_ROWS + 1;
+}
+
+static uint64_t times(uint64_t n_bytes, double factor)
+{
+    const double product = (double)n_bytes * factor;
+    return product < 0x1p64 ? (uint64_t)product : UINT64_MAX;
+}
+
+uint64_t machine_share(uint64_t n_bytes, const struct model_sizes *of,
+                       const struct model_sizes *all)
+{
+    return times(n_bytes, kept_per_token(of) / kept_per_token(all));
+}
+
 uint64_t machine_page_room(const struct machine *m)
 {
     struct pool pools[2];
     const size_t n = pools_of(m, pools);
-    const uint64_t all = machine_sizes(m).kv_bytes_per_token;
+    const struct model_sizes all = machine_sizes(m);
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
         const struct model_sizes *s = &pools[i].sizes;
         const uint64_t fixed = s->weights_bytes + model_scratch_bytes(s, m->n_ctx) + SPARE;
         uint64_t room = pools[i].available > fixed ? pools[i].available - fixed : 1;
-        if (n == 2 && s->kv_bytes_per_token == 0) continue;
-        if (n == 2)
-            room = (uint64_t)((double)room * (double)all / (double)s->kv_bytes_per_token);
+        if (n == 2) room = times(room, kept_per_token(&all) / kept_per_token(s));
         if (room < least) least = room;
     }
     return least;

@@ -31,6 +31,10 @@ bool machine_plan_memory(struct machine *m, const struct engine_config *config,
 /* Bytes that pages of the model and its draft may take, so that no memory has more than its
  * share of them. Of a planned machine. */
 uint64_t machine_page_room(const struct machine *m);
+/* What is one model's of n_bytes that all keep together: of as many tokens each. `all` has the
+ * sizes of them all. */
+uint64_t machine_share(uint64_t n_bytes, const struct model_sizes *of,
+                       const struct model_sizes *all);
 
 /* Whether a draft that came later, placed already, fits beside what is loaded; for a device's
  * own memory placing it has told. True without one. ERR_MEMORY. */

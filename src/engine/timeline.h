@@ -52,6 +52,8 @@ size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_by
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err);
 void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
+/* From now on it keeps so much, as in timeline_limits: another timeline came or went. */
+void timeline_set_room(struct timeline *tl, uint64_t warm_bytes, uint64_t total_bytes);
 /* From now on what is missing is looked for on disk (borrowed; NULL: it is not). */
 void timeline_set_disk(struct timeline *tl, struct disk *disk);
 

@@ -416,6 +416,24 @@ static void test_fit_context(void **state)
     assert_int_equal(machine_fit_context(0, 4096, &bare, 999 * mib, &err), 0);
 }
 
+/* Each of two models gets a share of what both may keep, also one whose tokens leave nothing
+ * but states, or nothing at all. */
+static void test_shares(void **state)
+{
+    (void)state;
+    const uint64_t gib = 1u << 30;
+    const struct model_sizes dense = {.kv_bytes_per_token = 114688},
+                             recurrent = {.state_bytes = 19 << 20}, bare = {0};
+    const struct model_sizes two = model_sizes_sum(dense, &recurrent);
+    const uint64_t of_dense = machine_share(gib, &dense, &two);
+    const uint64_t of_recurrent = machine_share(gib, &recurrent, &two);
+    assert_in_range(of_dense, gib / 4 * 3 - gib / 64, gib / 4 * 3 + gib / 64);
+    assert_in_range(of_dense + of_recurrent, gib, gib + gib / 1024);
+    assert_true(machine_share(gib, &bare, &two) > 0);
+    assert_int_equal(machine_share(gib, &dense, &dense), gib);
+    assert_true(machine_share(UINT64_MAX, &bare, &bare) == UINT64_MAX);
+}
+
 static void test_odd_configurations(void **state)
 {
     (void)state;
@@ -460,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_rows_are_poisoned),
         cmocka_unit_test(test_divergence_is_told),
         cmocka_unit_test(test_fit_context),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_odd_configurations),
     };
     return cmocka_run_group_tests(tests, open_machines, close_machines);
