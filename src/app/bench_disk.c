@@ -96,7 +96,7 @@ static bool run_save(struct bench *b, struct save *s, struct err *err)
     struct ids ids = {0};
     ids_append(&ids, b->all.data, s->depth);
     bool ok = sync_to(b, &ids, NULL, err);
-    if (ok) timeline_save_all(b->m.tl);
+    if (ok) timeline_save_all(b->m.tl, NULL);
     disk_drain(b->m.disk);
     for (int i = 0; ok && i < REPEATS; i++) {
         add_random(b, &ids, TURN);
@@ -134,7 +134,7 @@ static bool run_warm(struct bench *b, struct err *err)
     struct timeline_cost cost;
     const struct ids prompt = {.data = b->all.data, .n = b->n_prompt};
     bool ok = sync_to(b, &prompt, NULL, err);
-    if (ok) timeline_save_all(b->m.tl);
+    if (ok) timeline_save_all(b->m.tl, NULL);
     for (int i = 0; ok && i < REPEATS; i++)
         ok = ask(b, &b->warm_ms[i], &cost, err);
     return ok && bench_is_kept(&b->m, err);

@@ -114,7 +114,7 @@ static void end_thread(struct engine *e)
 bool engine_finish(struct engine *e, struct err *err)
 {
     end_thread(e);
-    if (machine_save(&e->machine, err) || e->said_unkept) return true;
+    if (machine_save(&e->machine, NULL, err) || e->said_unkept) return true;
     return err_prefix(err, ENGINE_UNKEPT);
 }
 

@@ -100,9 +100,14 @@ static bool open_model(struct machine *m, const struct engine_config *config,
     return true;
 }
 
+static void close_on(struct machine *m);
+
+/* What it has to save is saved before. */
 static void close_draft(struct machine *draft)
 {
-    if (draft) machine_close(draft);
+    if (!draft) return;
+    close_on(draft);
+    gguf_close(draft->gguf);
     free(draft);
 }
 
@@ -202,6 +207,7 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
     struct machine *before = m->draft;
     enum kv_type type;
     uint64_t taken = 0;
+    struct err ignored;
     if (before && !before->is_cpu) taken = model_bytes(&before->sizes, m->n_ctx);
     m->draft = NULL;
     bool ok = machine_kv_type(m->kv_type, &type, &m->kv_type, err) &&
@@ -212,6 +218,7 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
         const struct timeline_limits limits =
             limits_of(m, config, &all, machine_page_room(m));
         timeline_set_room(m->tl, limits.warm_bytes, limits.total_bytes);
+        if (before) machine_save(before, watch->cancel, &ignored);
         close_draft(before);
     } else {
         close_draft(m->draft);
@@ -241,11 +248,11 @@ void machine_set_busy(struct machine *m, bool is_busy)
     if (m->draft) machine_set_busy(m->draft, is_busy);
 }
 
-bool machine_save(struct machine *m, struct err *err)
+bool machine_save(struct machine *m, const atomic_bool *cancel, struct err *err)
 {
-    bool ok = !m->draft || machine_save(m->draft, err);
+    bool ok = !m->draft || machine_save(m->draft, cancel, err);
     if (!m->disk) return ok;
-    timeline_save_all(m->tl);
+    timeline_save_all(m->tl, cancel);
     disk_drain(m->disk);
     struct err ignored;
     return !disk_trouble(m->disk, ok ? err : &ignored) && ok;
@@ -256,7 +263,7 @@ bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
 {
     struct err ignored;
     const struct model_params params = m->params;
-    if (m->be && !backend_is_lost(m->be)) machine_save(m, &ignored);
+    if (m->be && !backend_is_lost(m->be)) machine_save(m, watch->cancel, &ignored);
     close_on(m);
     m->why_cpu = "the device failed";
     if (open_on(m, config, "cpu", &params, watch, err)) return true;
@@ -267,7 +274,7 @@ bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
 void machine_close(struct machine *m)
 {
     struct err ignored;
-    machine_save(m, &ignored);
+    machine_save(m, NULL, &ignored);
     close_on(m);
     gguf_close(m->gguf);
     *m = (struct machine){0};

@@ -97,10 +97,10 @@ struct speculator_parts machine_speculation(const struct machine *m,
                                             const struct engine_config *config);
 /* Whether it computes from now on: writing to disk keeps out of the way. */
 void machine_set_busy(struct machine *m, bool is_busy);
-/* Waits until what can be kept is on disk. False, the first time, if it no longer can be: why.
- */
-bool machine_save(struct machine *m, struct err *err);
-/* The same without a word, and frees it. An empty one is fine. */
+/* Waits until what can be kept is on disk, but not for the model's content to be known once
+ * *cancel (may be NULL) is true. False, the first time, if it no longer can be: why. */
+bool machine_save(struct machine *m, const atomic_bool *cancel, struct err *err);
+/* Saves without a word, whatever it waits for, and frees it. An empty one is fine. */
 void machine_close(struct machine *m);
 
 /* The KV type of a name, NULL: f16. *kept is the name, static. ERR_USER: an unknown one. */

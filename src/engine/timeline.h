@@ -140,8 +140,9 @@ bool timeline_save(struct timeline *tl, const atomic_bool *stop);
  */
 bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop);
 /* As timeline_save, until nothing is left, waiting for the queue and for the model's content to
- * be known: before the end. */
-void timeline_save_all(struct timeline *tl);
+ * be known: before the end. Nothing is saved if *cancel (may be NULL) becomes true before it
+ * is known. */
+void timeline_save_all(struct timeline *tl, const atomic_bool *cancel);
 
 /* Drops all tokens but the first n (at most those there are); what was computed for the others
  * is forgotten, as for tokens that were drafted and refused. To leave tokens for others and

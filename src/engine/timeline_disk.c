@@ -127,9 +127,9 @@ bool timeline_save_whole(struct timeline *tl, const atomic_bool *stop)
     return !tl->disk || give(tl, stop);
 }
 
-void timeline_save_all(struct timeline *tl)
+void timeline_save_all(struct timeline *tl, const atomic_bool *cancel)
 {
-    if (!tl->disk || tree_n(tl->tree) == 0 || !disk_make_ready(tl->disk, NULL)) return;
+    if (!tl->disk || tree_n(tl->tree) == 0 || !disk_make_ready(tl->disk, cancel)) return;
     owe_turn(tl);
     while (!give(tl, NULL))
         disk_drain(tl->disk);

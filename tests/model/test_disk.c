@@ -233,7 +233,7 @@ static void test_read_behind_snapshot(void **state)
     open_model(&m, windowed, "f16", true);
     random_ids(ids, 0, ALL, model_n_vocab(m.model));
     sync_to(m.tl, ids, ALL);
-    timeline_save_all(m.tl);
+    timeline_save_all(m.tl, NULL);
     machine_close(&m);
     open_model(&m, windowed, "f16", true);
     disk_make_ready(m.disk, NULL);
@@ -347,7 +347,7 @@ static void test_read_but_computed(void **state)
     open_model(&m, llama, "f16", true);
     random_ids(ids, 0, 192, model_n_vocab(m.model));
     sync_to(m.tl, ids, 192);
-    timeline_save_all(m.tl);
+    timeline_save_all(m.tl, NULL);
     machine_close(&m);
     assert_true(store_files_walk(pages, remove_but_pages, NULL, &err));
     open_model(&m, llama, "f16", true);
@@ -396,7 +396,7 @@ static struct store_counts save_turn(size_t n, size_t n_turn)
     int32_t *ids = mem_zalloc(n + n_turn, sizeof *ids);
     random_ids(ids, 0, n + n_turn, model_n_vocab(m.model));
     sync_to(m.tl, ids, n);
-    timeline_save_all(m.tl);
+    timeline_save_all(m.tl, NULL);
     disk_drain(m.disk);
     const struct store_counts before = disk_counts(m.disk);
     sync_to(m.tl, ids, n + n_turn);
@@ -695,7 +695,7 @@ static void test_never_ready(void **state)
     assert_int_equal(sync_to(m.tl, ids, 100).n_prefilled, 100);
     assert_true(timeline_save_whole(m.tl, NULL));
     assert_true(timeline_save(m.tl, NULL));
-    timeline_save_all(m.tl);
+    timeline_save_all(m.tl, NULL);
     assert_int_equal(disk_counts(disk).n_written, 0);
     assert_true(disk_trouble(disk, &err));
     assert_non_null(strstr(err.msg, path));
@@ -724,6 +724,7 @@ static void test_small_cap(void **state)
     assert_true(disk_make_ready(m.disk, NULL));
     random_ids(ids, 0, N, model_n_vocab(m.model));
     sync_to(m.tl, ids, N);
+    disk_set_busy(m.disk, true); /* nothing leaves the queue by itself */
     assert_false(timeline_save(m.tl, NULL));
     size_t n_drains = 0;
     do {
