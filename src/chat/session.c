@@ -217,8 +217,8 @@ bool session_begin(struct chat *c, struct err *err)
     if (o->continue_last) {
         char *path = newest(err);
         if (path) return begin_named(c, path, err);
-        /* What a configuration always asks for begins with the first one. */
-        if (err->code != ERR_NONE || o->source[OPT_CONTINUE].from >= FROM_ENV) {
+        /* What a configuration or the environment always asks for begins with the first one. */
+        if (err->code != ERR_NONE || o->source[OPT_CONTINUE].from == FROM_FLAG) {
             if (err->code == ERR_NONE)
                 err_set(err, ERR_USER, "--continue: there is no session yet");
             return refuse(err);

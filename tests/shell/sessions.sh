@@ -20,6 +20,7 @@ check "--continue without a session" go 4 --continue -q -p hello </dev/null
 check "  is refused" says '--continue: there is no session yet'
 echo 'continue = on' >"$dir/always.ini"
 check "continue = on begins with the first one" go 0 -c "$dir/always.ini" -q -n 1 -p hello </dev/null
+check "HEARTH_CONTINUE=on, too" eval 'HEARTH_CONTINUE=on go 0 -q -n 1 -p hello </dev/null && quiet'
 
 # A file that is given away does not say where things lie.
 draft=$PWD/examples/guide/guide-draft-q8_0.gguf
