@@ -72,15 +72,28 @@ awk '/^## A session/ { on = 1 } /^## In scripts/ { on = 0 } on && /^    \$ build
     README.md | sed -n 's/^    //p' >"$dir/shown"
 sed -n 's/^> //p' "$dir/shown" >"$dir/typed"
 check "the session has turns" [ "$(grep -vc '^/' "$dir/typed")" -ge 3 ]
-at_terminal --seed 1 --plain --wrap off <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
+# says_all ARGS...: what is typed there is answered with every one of the lines.
+says_all()
+{
+    at_terminal "$@" --plain --wrap off <"$dir/typed" | tr -d '\r' | sed 's/\x1b\[[?0-9;]*[a-z]//g' >"$dir/said"
+    while IFS= read -r line; do
+        grep -qF -- "$line" "$dir/said" || echo "# not said: $line"
+    done <"$dir/lines" >"$dir/missing"
+    [ ! -s "$dir/missing" ] || { cat "$dir/missing"; sed "s/^/#   /" "$dir/said"; false; }
+}
 {
     awk '/^> \// { quiet = 1; next } /^> / { quiet = 0; next } !quiet' "$dir/shown" | sed -n '/^\[/d; /^hearth/d; /^weights/d; /is saved as/d; /^\$/d; /./p'
     grep -oE 'seed [0-9]{10,}' "$dir/shown"
     grep -oE '^back to before.*|^the same bits' "$dir/shown"
 } >"$dir/lines"
 check "  of several lines" [ "$(wc -l <"$dir/lines")" -ge 10 ]
-while IFS= read -r line; do
-    grep -qF -- "$line" "$dir/said" || echo "# not said: $line"
-done <"$dir/lines" >"$dir/missing"
-check "  and is what the program says" eval '[ ! -s "$dir/missing" ] || { cat "$dir/missing"; sed "s/^/#   /" "$dir/said"; false; }'
+check "  and is what the program says" says_all --seed 1
+
+# What the model sees, rows that the terminal breaks included.
+awk '/^What the model sees/ { on = 1 } /^## In scripts/ { on = 0 } on' README.md | sed -n 's/^    //p' >"$dir/shown"
+read -ra words < <(sed -n 's/^\$ build.hearth //p' "$dir/shown")
+sed -n 's/^> //p' "$dir/shown" >"$dir/typed"
+sed -n '/^[$>[]/d; /^\.\.\.$/d; /./p' "$dir/shown" >"$dir/lines"
+check "what the model sees has its lines" [ "$(wc -l <"$dir/lines")" -ge 20 ]
+check "  and they are what the program says" says_all "${words[@]}"
 done_testing
