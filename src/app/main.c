@@ -36,9 +36,11 @@ static int print_help(void)
     options_help(&out);
     buf_puts(&out, "\n");
     subcommands_help(&out);
-    buf_puts(&out, "\nEvery option can also stand in ~/.config/hearth/hearth.ini or in the "
-                   "environment\n(--top-k: HEARTH_TOP_K). In the chat, /help lists the "
-                   "commands.\nSee also hearth(1) and hearth.ini(5).\n");
+    buf_puts(&out,
+             "\nhearth SUBCOMMAND --help says more. What stands above \"Configuration and "
+             "information\"\ncan also be given in ~/.config/hearth/hearth.ini or in the "
+             "environment (--top-k:\nHEARTH_TOP_K), and so can --profile. In the chat, "
+             "/help lists the commands.\nSee also hearth(1) and hearth.ini(5).\n");
     return print_text(&out);
 }
 

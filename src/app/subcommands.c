@@ -34,7 +34,7 @@ static const struct subcommand table[] = {
      .engine = true},
     {"inspect", "greedy", "-m FILE --ids IDS [-n N]", "the most likely ids after token ids",
      .run_with_options = inspect_greedy, .engine = true},
-    {"inspect", "plan", "-m FILE [--ids] [--jsonl]",
+    {"inspect", "plan", "-m FILE [--ids | --jsonl]",
      "what of the prompts on standard input would be reused", .run_with_options = inspect_plan,
      .engine = true},
     {"inspect", "make", "--shape SHAPE --type TYPE OUT.gguf", "a model of random weights",
@@ -55,11 +55,13 @@ static const struct subcommand table[] = {
          "object (with the reasoning), or as plain text.\n",
      .behind = BEHIND_SESSION},
     {"sessions", "rm", "NAME...", "remove saved conversations", sessions_run_rm,
-     .more = "Removes saved conversations for good.\n", .behind = BEHIND_SESSION},
+     .more = "Removes saved conversations for good. Where one is not there the others go all\n"
+             "the same; exit status 1.\n",
+     .behind = BEHIND_SESSION},
     {"sessions", "check", "[NAME...]", "say what of saved conversations is damaged",
      sessions_run_check,
      .more = "Reads saved conversations, all if none is named, and says what is damaged; exit\n"
-             "status 4 if anything is.\n",
+             "status 4 if anything is, otherwise 1 if one is not there.\n",
      .behind = BEHIND_SESSION},
     {"cache", "list", "", "what is kept of computed tokens, by model", cache_run_list,
      .more = "What is kept on disk of each model: pages of 64 tokens, snapshots, size;\n"
@@ -67,7 +69,8 @@ static const struct subcommand table[] = {
     {"cache", "clear", "", "remove all of it", cache_run_clear,
      .more = "Removes everything that was computed; conversations stay.\n"},
     {"cache", "check", "", "remove what of it is damaged", cache_run_check,
-     .more = "Reads everything that is kept and removes what is damaged.\n"},
+     .more = "Reads everything that is kept and removes what is damaged, which is no error;\n"
+             "exit status 1 if something cannot be read.\n"},
 };
 
 enum { N_SUBCOMMANDS = sizeof table / sizeof *table };

@@ -47,9 +47,10 @@ static const struct command table[] = {
      .args = "[n|reply]",
      .help = "change the last message or nth last, and send it",
      .more =
-         "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends; "
-         "without one it is put into the prompt. What followed stays a branch. With reply it "
-         "is the last reply that is changed; nothing is sent, and /continue goes on with it.",
+         "It opens in the editor that $VISUAL or $EDITOR names, and is sent when that ends, "
+         "unless it is empty or as it was; without an editor it is put into the prompt. What "
+         "followed stays a branch. With reply it is the last reply that is changed, by an "
+         "editor only; nothing is sent, and /continue goes on with it.",
      .kind = WORDS_LIST,
      .words = "reply",
      .run = command_edit},
@@ -67,8 +68,8 @@ static const struct command table[] = {
     {.name = "branches",
      .args = "",
      .help = "list the branches of the conversation",
-     .more = "Go to one of them with /switch. Of those that a command left behind the newest "
-             "1000 are kept.",
+     .more = "Go to one of them with /switch. Of those that a command or --overflow trim left "
+             "behind the newest 1000 are kept.",
      .run = command_branches},
     {.name = "switch",
      .args = "name",
