@@ -769,8 +769,7 @@ static void test_completion(void **unused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf words = {0};
         bool is_path = !cases[i].is_path;
-        assert_int_equal(chat_complete(r.chat, cases[i].line, &words, &is_path),
-                         cases[i].word);
+        assert_int_equal(chat_complete(r.chat, cases[i].line, &words, &is_path), cases[i].word);
         assert_string_equal(buf_str(&words), cases[i].words);
         assert_int_equal(is_path, cases[i].is_path);
         buf_free(&words);
