@@ -276,6 +276,15 @@ static grammar_place literals(struct build *b, const json_t *schema, grammar_pla
 
 /* ---- numbers ---- */
 
+/* The nearest that a bound can be to n, which is too far; on its own side it leaves nothing. */
+static int64_t nearest_bound(struct build *b, enum word w, double n)
+{
+    const bool is_lower = w == WORD_MINIMUM || w == WORD_ABOVE;
+    if (is_lower && n > 0) fail(b, "%s: expected at most 1e18, found %.15g", words[w], n);
+    if (!is_lower && n < 0) fail(b, "%s: expected at least -1e18, found %.15g", words[w], n);
+    return n < 0 ? -SCHEMA_MAX_BOUND : SCHEMA_MAX_BOUND;
+}
+
 /* A bound that is a whole number, or for integers the next one inside. */
 static int64_t bound(struct build *b, const json_t *schema, enum word w, bool is_integer)
 {
@@ -286,14 +295,13 @@ static int64_t bound(struct build *b, const json_t *schema, enum word w, bool is
         n = w == WORD_MINIMUM || w == WORD_BELOW ? ceil(n) : floor(n);
     else if (n != floor(n))
         fail(b, "%s: of a number (not an integer) only whole bounds can be kept to", words[w]);
-    if (n < -SCHEMA_MAX_NUMBER) n = -SCHEMA_MAX_NUMBER;
-    if (n > SCHEMA_MAX_NUMBER) n = SCHEMA_MAX_NUMBER;
-    return (int64_t)n;
+    if (fabs(n) > SCHEMA_MAX_BOUND) return nearest_bound(b, w, n);
+    return json_is_integer(x) ? json_integer_value(x) : (int64_t)n;
 }
 
 static struct schema_bounds bounds_of(struct build *b, const json_t *schema, bool is_integer)
 {
-    struct schema_bounds o = {.min = -SCHEMA_MAX_NUMBER, .max = SCHEMA_MAX_NUMBER};
+    struct schema_bounds o = {.min = -SCHEMA_MAX_BOUND, .max = SCHEMA_MAX_BOUND};
     static const enum word all[] = {WORD_MINIMUM, WORD_MAXIMUM, WORD_ABOVE, WORD_BELOW};
     for (size_t i = 0; i < 4; i++) {
         if (!get(schema, all[i])) continue;
@@ -304,6 +312,10 @@ static struct schema_bounds bounds_of(struct build *b, const json_t *schema, boo
         if (all[i] == WORD_ABOVE && n >= o.min) o.min = n, o.above_min = true;
         if (all[i] == WORD_BELOW && n <= o.max) o.max = n, o.below_max = true;
     }
+    const bool has_min = get(schema, WORD_MINIMUM) || get(schema, WORD_ABOVE);
+    const bool has_max = get(schema, WORD_MAXIMUM) || get(schema, WORD_BELOW);
+    if (!has_max && o.min < SCHEMA_MAX_NUMBER) o.max = SCHEMA_MAX_NUMBER;
+    if (!has_min && o.max > -SCHEMA_MAX_NUMBER) o.min = -SCHEMA_MAX_NUMBER;
     return o;
 }
 

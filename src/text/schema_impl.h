@@ -38,8 +38,11 @@ grammar_place schema_characters(struct grammar *g, const struct chars *set, gram
 bool schema_format(struct grammar *g, const char *format, grammar_place next,
                    grammar_place *out);
 
-/* Bounds of a number; whole ones, within SCHEMA_MAX_NUMBER of 0. */
+/* Bounds of a number; whole ones, at most about SCHEMA_MAX_BOUND from 0. Where none is given,
+ * and the other does not ask for more, it is SCHEMA_MAX_NUMBER: most readers keep as many
+ * digits. */
 #define SCHEMA_MAX_NUMBER 999999999999999
+#define SCHEMA_MAX_BOUND 1000000000000000000
 struct schema_bounds {
     int64_t min, max;
     bool above_min, below_max; /* the bound itself is not allowed */

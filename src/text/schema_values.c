@@ -1,5 +1,6 @@
 /* Simple values of JSON as places of a grammar. */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,14 +297,12 @@ static grammar_place whole(struct grammar *g, int64_t lo, int64_t hi, grammar_pl
 {
     struct choice c = {0};
     char from[24], to[24];
-    int64_t ten = 10, first = 0;
-    for (int n = 1; first <= hi; n++, first = ten, ten *= 10) {
-        const int64_t a = lo > first ? lo : first, b = hi < ten - 1 ? hi : ten - 1;
-        if (a > b) continue;
-        snprintf(from, sizeof from, "%lld", (long long)a);
-        snprintf(to, sizeof to, "%lld", (long long)b);
-        choose(g, &c, between(g, from, to, (size_t)n, next));
-    }
+    const int shortest = snprintf(from, sizeof from, "%" PRId64, lo);
+    const int longest = snprintf(to, sizeof to, "%" PRId64, hi);
+    for (int n = shortest; n <= longest; n++)
+        choose(g, &c,
+               between(g, n == shortest ? from : "1000000000000000000",
+                       n == longest ? to : "9999999999999999999", (size_t)n, next));
     assert(c.is_some);
     return c.at;
 }
