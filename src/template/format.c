@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "template/builtins.h"
 #include "template/print.h"
 
@@ -154,7 +155,7 @@ static void put_real(struct builder *b, double f, const struct spec *s)
     if (isnan(f) || isinf(f)) {
         snprintf(digits, sizeof digits, "%s", isnan(f) ? "nan" : "inf");
     } else if (!s->type && s->precision < 0) {
-        print_real(digits, magnitude);
+        decimal_shortest(digits, magnitude);
     } else if (!s->type) {
         print_general(digits, sizeof digits, magnitude, precision);
     } else if (type == '%') {

@@ -3,40 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <utf8proc.h>
 
+#include "base/decimal.h"
 #include "template/eval.h"
-
-void print_real(char out[PRINT_REAL_SIZE], double f)
-{
-    if (isnan(f) || isinf(f)) {
-        snprintf(out, PRINT_REAL_SIZE, "%s", isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
-        return;
-    }
-    char shortest[PRINT_REAL_SIZE];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(shortest, sizeof shortest, "%.*e", digits - 1, f);
-        if (strtod(shortest, NULL) == f) break;
-    }
-    /* d.ddde±xx: the digits and the exponent, laid out again. */
-    char digits[24], *e = strchr(shortest, 'e'), *p = shortest, *o = out;
-    int exponent = atoi(e + 1), n = 0;
-    if (*p == '-') *o++ = *p++;
-    for (; p < e; p++)
-        if (*p != '.') digits[n++] = *p;
-    digits[n] = 0;
-    const size_t room = sizeof shortest - 1;
-    if (exponent < -4 || exponent >= 16)
-        snprintf(o, room, "%c%s%se%c%02d", digits[0], n > 1 ? "." : "", digits + 1,
-                 exponent < 0 ? '-' : '+', abs(exponent));
-    else if (exponent < 0)
-        snprintf(o, room, "0.%.*s%s", -exponent - 1, "0000", digits);
-    else if (exponent >= n - 1)
-        snprintf(o, room, "%s%.*s.0", digits, exponent - n + 1, "0000000000000000");
-    else
-        snprintf(o, room, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
-}
 
 static void put_int(struct builder *b, int64_t i)
 {
@@ -147,8 +117,8 @@ void print_repr(struct builder *b, const struct value *v)
     case VALUE_BOOL: builder_puts(b, v->boolean ? "True" : "False"); break;
     case VALUE_INT: put_int(b, v->integer); break;
     case VALUE_FLOAT: {
-        char s[PRINT_REAL_SIZE];
-        print_real(s, v->real);
+        char s[DECIMAL_BYTES];
+        decimal_shortest(s, v->real);
         builder_puts(b, s);
         break;
     }
@@ -231,13 +201,13 @@ static void json_text(struct builder *b, struct text t, bool ascii)
 
 static void json_scalar(struct builder *b, const struct value *v)
 {
-    char s[PRINT_REAL_SIZE];
+    char s[DECIMAL_BYTES];
     switch (v->type) {
     case VALUE_NONE: builder_puts(b, "null"); break;
     case VALUE_BOOL: builder_puts(b, v->boolean ? "true" : "false"); break;
     case VALUE_INT: put_int(b, v->integer); break;
     case VALUE_FLOAT:
-        print_real(s, v->real);
+        decimal_shortest(s, v->real);
         if (isfinite(v->real))
             builder_puts(b, s);
         else

@@ -1,5 +1,5 @@
-/* Values as text, as Python prints them: str, repr, json.dumps, float repr. Each appends to a
- * builder of the rendering and fails through work_fail. Private to this folder. */
+/* Values as text, as Python prints them: str, repr, json.dumps. Each appends to a builder of the
+ * rendering and fails through work_fail. Private to this folder. */
 #ifndef TEMPLATE_PRINT_H
 #define TEMPLATE_PRINT_H
 
@@ -10,10 +10,6 @@ void print_str(struct builder *b, const struct value *v);
 struct text print_to_text(struct work *w, const struct value *v);
 /* repr(v). */
 void print_repr(struct builder *b, const struct value *v);
-
-/* The shortest decimal that reads back as f, laid out as Python's repr of a float. */
-#define PRINT_REAL_SIZE 64
-void print_real(char out[PRINT_REAL_SIZE], double f);
 
 struct json_style {
     struct text indent;    /* of one level; only if pretty */

@@ -23,7 +23,7 @@ struct schema_rules {
 /* The rules, begun, in a grammar whose rule 0 is there. */
 struct schema_rules schema_rules(struct grammar *g);
 
-/* A value of any kind, one of objects and arrays only, a literal as jansson spells it. */
+/* A value of any kind, one of objects and arrays only, a literal in its shortest spelling. */
 grammar_place schema_container(struct grammar *g, const struct schema_rules *r,
                                grammar_place next);
 grammar_place schema_literal(struct grammar *g, const json_t *value, grammar_place next);

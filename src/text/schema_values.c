@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/decimal.h"
 #include "text/schema_impl.h"
 
 static grammar_place text(struct grammar *g, const char *s, grammar_place next)
@@ -383,11 +385,61 @@ grammar_place schema_integer(struct grammar *g, const struct schema_bounds *b,
 
 /* ---- any value ---- */
 
+static void put_literal(struct buf *out, const json_t *value);
+
+static void put_array(struct buf *out, const json_t *array)
+{
+    buf_putc(out, '[');
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (i > 0) buf_putc(out, ',');
+        put_literal(out, json_array_get(array, i));
+    }
+    buf_putc(out, ']');
+}
+
+static void put_object(struct buf *out, const json_t *object)
+{
+    const char *name, *before = "";
+    json_t *value;
+    buf_putc(out, '{');
+    json_object_foreach((json_t *)object, name, value)
+    {
+        json_t *key = json_string(name);
+        buf_puts(out, before);
+        put_literal(out, key);
+        buf_putc(out, ':');
+        put_literal(out, value);
+        json_decref(key);
+        before = ",";
+    }
+    buf_putc(out, '}');
+}
+
+/* Reals in the way that people and models write them: jansson has 17 digits of them, 19.99 as
+ * 19.989999999999998. */
+static void put_literal(struct buf *out, const json_t *value)
+{
+    if (json_is_real(value)) {
+        char s[DECIMAL_BYTES];
+        decimal_shortest(s, json_real_value(value));
+        buf_puts(out, s);
+    } else if (json_is_array(value)) {
+        put_array(out, value);
+    } else if (json_is_object(value)) {
+        put_object(out, value);
+    } else {
+        char *s = json_dumps(value, JSON_ENCODE_ANY);
+        buf_puts(out, s);
+        free(s);
+    }
+}
+
 grammar_place schema_literal(struct grammar *g, const json_t *value, grammar_place next)
 {
-    char *s = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    next = text(g, s, next);
-    free(s);
+    struct buf s = {0};
+    put_literal(&s, value);
+    next = grammar_text(g, buf_str(&s), s.len, next);
+    buf_free(&s);
     return next;
 }
 

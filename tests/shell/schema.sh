@@ -126,7 +126,7 @@ cat >"$dir/own.jsonl" <<'END'
 {"prompt": "four", "schema": "off", "new": true, "id": 4}
 {"prompt": "five", "schema": {"enum": ["yes", "no"]}}
 END
-own() { exits 0 "$hearth" -q --private --temp 3 --seed 5 -n 400 --stdin jsonl --json "$@" <"$dir/own.jsonl"; }
+own() { exits 0 "$hearth" -q --private --temp 3 --seed 1 -n 400 --stdin jsonl --json "$@" <"$dir/own.jsonl"; }
 cat >"$dir/own.py" <<'PY'
 import json, sys
 ends = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "end"]
@@ -148,7 +148,7 @@ PY
 check "a line says what its reply is" own
 check "  and no other line's" python3 "$dir/own.py" "$dir/out" free
 check "  the option is back behind it" eval 'own --schema "{\"const\": \"maybe\"}" && python3 "$dir/own.py" "$dir/out" word'
-check "  --prompts, too" exits 0 "$hearth" -q --private --temp 3 --seed 5 -n 400 --json --prompts "$dir/own.jsonl"
+check "  --prompts, too" exits 0 "$hearth" -q --private --temp 3 --seed 1 -n 400 --json --prompts "$dir/own.jsonl"
 check "  as read from a file" python3 "$dir/own.py" "$dir/out" free
 wrong() # SCHEMA MESSAGE
 {
