@@ -94,7 +94,8 @@ struct macro_node {
     const struct value **params;
     struct node **defaults; /* by parameter, NULL where there is none */
     size_t n_params;
-    bool uses_caller, uses_kwargs, uses_varargs; /* the body mentions them */
+    bool uses_caller;               /* the body mentions it */
+    bool uses_kwargs, uses_varargs; /* it mentions them, and they are no parameters */
     struct nodes body;
 };
 

@@ -253,6 +253,14 @@ static void parse_signature(struct parser *p, struct macro_node *m)
     parser_expect_op(p, ')');
 }
 
+/* Whether the name is that of a parameter, and so no longer of what Jinja gives of itself. */
+static bool is_param(const struct macro_node *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_params; i++)
+        if (text_is(m->params[i]->text, name)) return true;
+    return false;
+}
+
 /* The body of a macro or call block, and what it mentions. */
 static void parse_macro_body(struct parser *p, struct macro_node *m, const char *end,
                              const char *tag, unsigned line)
@@ -260,8 +268,8 @@ static void parse_macro_body(struct parser *p, struct macro_node *m, const char 
     size_t callers = p->n_callers, kwargs = p->n_kwargs, varargs = p->n_varargs;
     m->body = parse_captured(p, end, tag, line);
     m->uses_caller = p->n_callers > callers;
-    m->uses_kwargs = p->n_kwargs > kwargs;
-    m->uses_varargs = p->n_varargs > varargs;
+    m->uses_kwargs = p->n_kwargs > kwargs && !is_param(m, "kwargs");
+    m->uses_varargs = p->n_varargs > varargs && !is_param(m, "varargs");
 }
 
 static struct node *parse_macro(struct parser *p, struct node *n)

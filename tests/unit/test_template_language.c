@@ -431,6 +431,12 @@ static void test_macros(void **state)
         {"{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1, 2]) }}{{ m(**{'a': 3, 'b': "
          "4}) }}{{ m(1, *[2]) }}",
          "123412"},
+        {"{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(1) }}{{ m(kwargs=2) }}", "12"},
+        {"{% macro m(varargs=3) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(b=1) }}",
+         "3{'b': 1}"},
+        {"{% macro m() %}{{ caller(4) }}{% endmacro %}{% call(varargs) m() %}{{ varargs }}{% "
+         "endcall %}",
+         "4"},
         {"{% set x = 5 %}{% macro m() %}{{ x }}{% set x = 6 %}{{ x }}{% endmacro %}{{ m() }}{{ "
          "x }}",
          "565"},
