@@ -180,16 +180,30 @@ static const struct value *text_method_rstrip(struct eval *e, const struct value
     return strip(e, self, a, false, true);
 }
 
-/* self[start:end] in characters, as the optional arguments of many methods say; *before is how
- * many bytes are left out at the front. */
-static struct text part_of(struct eval *e, const struct value *self, const struct value *start,
-                           const struct value *end, size_t *before)
+/* Index i of n characters as start and end of many methods have it: from the end below 0. */
+static int64_t place_of(int64_t i, int64_t n)
 {
+    if (i >= 0) return i;
+    return i + n > 0 ? i + n : 0;
+}
+
+/* The characters of self that the optional arguments start and end leave, and how many bytes
+ * are left out at the front. False: start is behind the end, where there is not even an empty
+ * text. */
+static bool part_of(struct eval *e, const struct value *self, const struct args *a,
+                    struct text *part, size_t *before)
+{
+    *part = self->text;
     *before = 0;
-    if (!start && !end) return self->text;
-    const struct value *v = op_slice(e->w, self, start, end, NULL);
-    if (v->text.len) *before = (size_t)(v->text.data - self->text.data);
-    return v->text;
+    if (!a->bound[1] && !a->bound[2]) return true;
+    const int64_t n = (int64_t)text_n_chars(self->text);
+    const int64_t from = place_of(arg_int(e, a->bound[1], 0, "start"), n);
+    const int64_t end = place_of(arg_int(e, a->bound[2], n, "end"), n), to = end < n ? end : n;
+    work_burn_bytes(e->w, self->text.len);
+    if (from > to) return false;
+    *before = text_char_pos(self->text, (size_t)from);
+    *part = text_slice(self->text, *before, text_char_pos(self->text, (size_t)to));
+    return true;
 }
 
 /* An argument to compare with the start or the end of a string. */
@@ -205,13 +219,14 @@ static const struct value *has_end(struct eval *e, const struct value *self,
 {
     static const char what[] = "the prefix or suffix";
     size_t before;
-    struct text t = part_of(e, self, a->bound[1], a->bound[2], &before);
+    struct text t;
+    const bool is_some = part_of(e, self, a, &t, &before);
     const struct value *ends = a->bound[0];
     if (ends->type != VALUE_SEQ || ends->seq->kind != SEQ_TUPLE)
-        return value_make_bool(has(t, arg_end(e, ends, what)));
+        return value_make_bool(has(t, arg_end(e, ends, what)) && is_some);
     for (size_t i = 0; i < ends->seq->n; i++) {
         work_burn(e->w, 1);
-        if (has(t, arg_end(e, ends->seq->items[i], what))) return &value_true_const;
+        if (has(t, arg_end(e, ends->seq->items[i], what)) && is_some) return &value_true_const;
     }
     return &value_false_const;
 }
@@ -251,9 +266,10 @@ static const struct value *find(struct eval *e, const struct value *self, const 
                                 bool right, bool must)
 {
     size_t before;
-    struct text needle = arg_string(e, a->bound[0], "what is looked for");
-    struct text t = part_of(e, self, a->bound[1], a->bound[2], &before);
-    size_t hit = right ? text_find_last(e->w, t, needle) : text_find(t, needle, 0);
+    struct text needle = arg_string(e, a->bound[0], "what is looked for"), t;
+    size_t hit = TEXT_NONE;
+    if (part_of(e, self, a, &t, &before))
+        hit = right ? text_find_last(e->w, t, needle) : text_find(t, needle, 0);
     work_burn_bytes(e->w, self->text.len);
     if (hit == TEXT_NONE && must) work_fail(e->w, "substring not found");
     if (hit == TEXT_NONE) return value_make_int(e->w, -1);
@@ -289,8 +305,8 @@ static const struct value *text_method_count(struct eval *e, const struct value 
                                              const struct args *a)
 {
     size_t before;
-    struct text needle = arg_string(e, a->bound[0], "what is counted");
-    struct text t = part_of(e, self, a->bound[1], a->bound[2], &before);
+    struct text needle = arg_string(e, a->bound[0], "what is counted"), t;
+    if (!part_of(e, self, a, &t, &before)) return value_make_int(e->w, 0);
     work_burn_bytes(e->w, t.len);
     if (!needle.len) return value_make_int(e->w, (int64_t)text_n_chars(t) + 1);
     int64_t n = 0;

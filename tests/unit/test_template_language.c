@@ -160,6 +160,14 @@ static void test_string_methods(void **state)
         {"{{ 'Hello'.startswith('He') }} {{ 'Hello'.startswith(('x','H')) }} {{ "
          "'Hello'.endswith('lo') }} {{ 'Hello'.startswith('l', 2) }}",
          "True True True True"},
+        {"{{ 'abc'.find('', 3) }}{{ 'abc'.find('', 9) }}{{ 'abc'.rfind('', 3) }}{{ "
+         "'abc'.find('', 2, 1) }}{{ 'aéa'.find('a', 1) }}{{ 'abc'.find('c', -1) }}",
+         "3-13-122"},
+        {"{{ 'abc'.count('', 3) }}{{ 'abc'.count('', 9) }}{{ 'abab'.count('ab', 1, none) }}",
+         "101"},
+        {"{{ 'abc'.startswith('', 3) }} {{ 'abc'.startswith('', 9) }} {{ 'abc'.endswith('', 5) "
+         "}} {{ 'abc'.startswith(('b', ''), 4) }} {{ 'abc'.endswith('b', -9, 2) }}",
+         "True False False False True"},
         {"{{ u.find('日') }} {{ u.find('zz') }} {{ u.rfind('ß') }} {{ 'abcabc'.find('c', 3) }} "
          "{{ 'aaa'.count('a') }} {{ 'abc'.count('') }}",
          "6 -1 3 5 3 4"},
