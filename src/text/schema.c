@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/regex.h"
+#include "text/scan.h"
 #include "text/schema_impl.h"
 
 /* The most that is counted out place by place. */
@@ -175,29 +176,59 @@ static size_t count(struct build *b, const json_t *schema, enum word w, size_t p
 
 /* ---- references ---- */
 
-/* What "#/a/b" names: "~1" is a slash and "~0" a tilde in a name. */
-static const json_t *resolve(const struct build *b, const char *ref)
+/* The byte that a % and two hexadecimal digits are; 0: they are none. */
+static char percent_byte(const char *s)
 {
-    const json_t *at = b->root;
+    const int high = *s == '%' ? scan_digit(s[1]) : -1, low = high < 0 ? -1 : scan_digit(s[2]);
+    return low < 0 ? '\0' : (char)(high << 4 | low);
+}
+
+/* What a part of a URI stands for: any byte may be written with a %. */
+static void decode(struct buf *out, const char *ref)
+{
+    for (; *ref; ref++) {
+        const char byte = percent_byte(ref);
+        buf_putc(out, byte ? byte : *ref);
+        if (byte) ref += 2;
+    }
+}
+
+/* The element whose index the name is, without zeros in front. */
+static const json_t *element(const json_t *array, const char *name)
+{
+    char *end;
+    if (*name < '0' || *name > '9' || (*name == '0' && name[1])) return NULL;
+    const unsigned long i = strtoul(name, &end, 10);
+    return *end ? NULL : json_array_get(array, i);
+}
+
+/* What "/a/b" names: "~1" is a slash and "~0" a tilde in a name. */
+static const json_t *at_pointer(const json_t *at, const char *p)
+{
     struct buf name = {0};
-    if (*ref++ != '#') return NULL;
-    while (at && *ref == '/') {
+    while (at && *p == '/') {
         buf_clear(&name);
-        for (ref++; *ref && *ref != '/'; ref++) {
-            const bool is_escaped = *ref == '~' && (ref[1] == '0' || ref[1] == '1');
-            if (is_escaped) ref++;
-            buf_putc(&name, !is_escaped ? *ref : *ref == '1' ? '/' : '~');
+        for (p++; *p && *p != '/'; p++) {
+            const bool is_escaped = *p == '~' && (p[1] == '0' || p[1] == '1');
+            if (is_escaped) p++;
+            buf_putc(&name, !is_escaped ? *p : *p == '1' ? '/' : '~');
         }
-        if (json_is_array(at)) {
-            char *end;
-            const unsigned long i = strtoul(buf_str(&name), &end, 10);
-            at = *end || name.len == 0 ? NULL : json_array_get(at, i);
-        } else {
-            at = json_object_get(at, buf_str(&name));
-        }
+        at = json_is_array(at) ? element(at, buf_str(&name))
+                               : json_object_get(at, buf_str(&name));
     }
     buf_free(&name);
-    return *ref ? NULL : at;
+    return *p ? NULL : at;
+}
+
+/* What "#/a/b" names, by RFC 6901; NULL: nothing in this schema. */
+static const json_t *resolve(const struct build *b, const char *ref)
+{
+    struct buf pointer = {0};
+    if (*ref != '#') return NULL;
+    decode(&pointer, ref + 1);
+    const json_t *to = at_pointer(b->root, buf_str(&pointer));
+    buf_free(&pointer);
+    return to;
 }
 
 static grammar_place reference(struct build *b, const json_t *schema, grammar_place next)

@@ -149,6 +149,11 @@ static const struct schema_case cases[] = {
     {"{\"allOf\":[{\"$ref\":\"#/$defs/a~1b~0\"}],\"$defs\":{\"a/b~\":{\"const\":5}}}",
      {"5"},
      {"6"}},
+    {"{\"$ref\":\"#/%24defs/a%20b%C3%A9%7e1%25/anyOf%2f1\",\"$defs\":{\"a "
+     "b\u00e9/%\":{\"anyOf\":[{\"const\":5},{\"const\":6}]}}}",
+     {"6"},
+     {"5"}},
+    {"{\"$ref\":\"#/$defs/50%\",\"$defs\":{\"50%\":{\"const\":5}}}", {"5"}, {"6"}},
     {"{\"$ref\":\"#/definitions/"
      "list\",\"definitions\":{\"list\":{\"properties\":{\"v\":{\"type\":"
      "\"integer\"},\"next\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/definitions/"
@@ -219,6 +224,11 @@ static void test_refusals(void **state)
         {"{\"allOf\":[{},{}]}", "/: allOf: one schema in it can be kept to"},
         {"{\"$ref\":\"#/$defs/x\"}",
          "/: $ref: expected a place in this schema, found '#/$defs/x'"},
+        {"{\"$ref\":\"#/$defs/0%zz\",\"$defs\":[{}]}", "found '#/$defs/0%zz'"},
+        {"{\"$ref\":\"#/$defs/00\",\"$defs\":[{}]}", "found '#/$defs/00'"},
+        {"{\"$ref\":\"#/$defs/ 0\",\"$defs\":[{}]}", "found '#/$defs/ 0'"},
+        {"{\"$ref\":\"#/$defs/+0\",\"$defs\":[{}]}", "found '#/$defs/+0'"},
+        {"{\"$ref\":\"#/$defs/a%00b\",\"$defs\":{\"a\":{}}}", "found '#/$defs/a%00b'"},
         {"{\"$ref\":\"http://x/y\"}", "/: $ref: expected a place in this schema"},
         {"{\"$ref\":\"#\"}", "it refers to itself and says nothing else"},
         {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":"
