@@ -442,6 +442,7 @@ static grammar_place array(struct build *b, const json_t *schema, grammar_place 
     const size_t min = count(b, schema, WORD_MIN_ITEMS, 0);
     size_t max = count(b, schema, WORD_MAX_ITEMS, SIZE_MAX);
     const json_t *items = get(schema, WORD_ITEMS), *first = get(schema, WORD_PREFIX_ITEMS);
+    if (first && !json_is_array(first)) fail(b, "prefixItems: expected schemas in an array");
     if (json_is_array(items)) first = items;
     if (json_array_size(first) > 0) return tuple(b, first, min, max, next);
     uint32_t rule;
@@ -538,8 +539,11 @@ static grammar_place object(struct build *b, const json_t *schema, grammar_place
 {
     const json_t *properties = get(schema, WORD_PROPERTIES);
     const json_t *required = get(schema, WORD_REQUIRED);
+    const json_t *more = get(schema, WORD_MORE_PROPERTIES);
     if (properties && !json_is_object(properties)) fail(b, "properties: expected an object");
     if (required && !json_is_array(required)) fail(b, "required: expected an array");
+    if (more && !json_is_object(more) && !json_is_boolean(more))
+        fail(b, "additionalProperties: expected a schema");
     const size_t n = json_object_size(properties), n_required = json_array_size(required);
     if (failed(b)) return next;
     if (n + n_required == 0) return map(b, schema, next);
