@@ -1,10 +1,12 @@
 #include "chat/modelfile.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "base/decimal.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/printable.h"
@@ -61,6 +63,18 @@ static const struct parameter *find(const char *name)
     return NULL;
 }
 
+/* Whole numbers without a point or an exponent, which options that count do not take. */
+static void put_real(double x, struct buf *out)
+{
+    char s[DECIMAL_BYTES];
+    if (x == floor(x) && fabs(x) <= 0x1p53) {
+        buf_printf(out, "%.0f\n", x);
+        return;
+    }
+    decimal_shortest(s, x);
+    buf_printf(out, "%s\n", s);
+}
+
 static void put_number(const struct parameter *p, const json_t *value, struct buf *out,
                        struct buf *left_out)
 {
@@ -72,11 +86,11 @@ static void put_number(const struct parameter *p, const json_t *value, struct bu
     if (p->id == OPT_SEED && x < 0) return; /* any */
     buf_printf(out, "%s ", option_row(p->id)->name);
     if (x < p->least)
-        buf_printf(out, "%.9g\n", p->least);
+        put_real(p->least, out);
     else if (json_is_integer(value))
         buf_printf(out, "%" JSON_INTEGER_FORMAT "\n", json_integer_value(value));
     else
-        buf_printf(out, "%.9g\n", x);
+        put_real(x, out);
 }
 
 /* One text or a list of them, as one value of --stop outside the command line. */
