@@ -28,7 +28,14 @@ static const struct value *filter_capitalize(struct eval *e, const struct value 
                                              const struct args *a)
 {
     (void)a;
-    return make_text(e, case_first(e->w, arg_text(e, self), CASE_TITLE));
+    return make_text(e, case_capitalize(e->w, arg_text(e, self)));
+}
+
+static void add_word(struct builder *b, struct text t)
+{
+    const size_t first = t.len ? text_char_len(t, 0) : 0;
+    builder_add(b, case_map(b->w, text_slice(t, 0, first), CASE_UPPER));
+    builder_add(b, case_map(b->w, text_slice(t, first, t.len), CASE_LOWER));
 }
 
 /* Words are what white space, hyphens and opening brackets separate. They begin in upper case,
@@ -44,11 +51,11 @@ static const struct value *filter_title(struct eval *e, const struct value *self
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
         if (!char_is_space(cp) && !(cp < 0x80 && cp && strchr("-({[<", (int)cp))) continue;
-        builder_add(&b, case_first(e->w, text_slice(t, from, at), CASE_UPPER));
+        add_word(&b, text_slice(t, from, at));
         builder_add(&b, text_slice(t, at, at + len));
         from = at + len;
     }
-    builder_add(&b, case_first(e->w, text_slice(t, from, t.len), CASE_UPPER));
+    add_word(&b, text_slice(t, from, t.len));
     return make_text(e, text_plain(builder_take(&b)));
 }
 
@@ -154,7 +161,7 @@ static const struct value *filter_wordcount(struct eval *e, const struct value *
     work_burn_lookups(e->w, t.len);
     for (size_t at = 0; at < t.len; at += len) {
         uint32_t cp = text_char(t, at, &len);
-        bool word = char_is_alpha(cp) || char_is_digit(cp) || cp == '_';
+        bool word = char_is_alnum(cp) || cp == '_';
         n += word && !inside;
         inside = word;
     }

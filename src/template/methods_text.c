@@ -359,6 +359,13 @@ static const struct value *text_method_lower(struct eval *e, const struct value 
     return make_text(e, case_map(e->w, self->text, CASE_LOWER));
 }
 
+static const struct value *text_method_casefold(struct eval *e, const struct value *self,
+                                                const struct args *a)
+{
+    (void)a;
+    return make_text(e, case_map(e->w, self->text, CASE_FOLD));
+}
+
 static const struct value *text_method_swapcase(struct eval *e, const struct value *self,
                                                 const struct args *a)
 {
@@ -377,7 +384,7 @@ static const struct value *text_method_capitalize(struct eval *e, const struct v
                                                   const struct args *a)
 {
     (void)a;
-    return make_text(e, case_first(e->w, self->text, CASE_TITLE));
+    return make_text(e, case_capitalize(e->w, self->text));
 }
 
 /* self between `left` and `right` pads that make it that wide. */
@@ -450,11 +457,6 @@ static const struct value *every_char(struct eval *e, const struct value *self,
     return value_make_bool(t.len != 0);
 }
 
-static bool is_alnum(uint32_t cp)
-{
-    return char_is_alpha(cp) || char_is_digit(cp);
-}
-
 static const struct value *text_method_isalpha(struct eval *e, const struct value *self,
                                                const struct args *a)
 {
@@ -469,11 +471,25 @@ static const struct value *text_method_isdigit(struct eval *e, const struct valu
     return every_char(e, self, char_is_digit);
 }
 
+static const struct value *text_method_isdecimal(struct eval *e, const struct value *self,
+                                                 const struct args *a)
+{
+    (void)a;
+    return every_char(e, self, char_is_decimal);
+}
+
+static const struct value *text_method_isnumeric(struct eval *e, const struct value *self,
+                                                 const struct args *a)
+{
+    (void)a;
+    return every_char(e, self, char_is_number);
+}
+
 static const struct value *text_method_isalnum(struct eval *e, const struct value *self,
                                                const struct args *a)
 {
     (void)a;
-    return every_char(e, self, is_alnum);
+    return every_char(e, self, char_is_alnum);
 }
 
 static const struct value *text_method_isspace(struct eval *e, const struct value *self,
@@ -499,7 +515,7 @@ static const struct value *text_method_islower(struct eval *e, const struct valu
 
 const struct builtin methods_text[] = {
     {"capitalize", "", 0, text_method_capitalize},
-    {"casefold", "", 0, text_method_lower},
+    {"casefold", "", 0, text_method_casefold},
     {"center", "width fillchar", 1, text_method_center},
     {"count", "sub start end", 1, text_method_count},
     {"endswith", "suffix start end", 1, text_method_endswith},
@@ -508,10 +524,10 @@ const struct builtin methods_text[] = {
     {"index", "sub start end", 1, text_method_index},
     {"isalnum", "", 0, text_method_isalnum},
     {"isalpha", "", 0, text_method_isalpha},
-    {"isdecimal", "", 0, text_method_isdigit},
+    {"isdecimal", "", 0, text_method_isdecimal},
     {"isdigit", "", 0, text_method_isdigit},
     {"islower", "", 0, text_method_islower},
-    {"isnumeric", "", 0, text_method_isdigit},
+    {"isnumeric", "", 0, text_method_isnumeric},
     {"isspace", "", 0, text_method_isspace},
     {"isupper", "", 0, text_method_isupper},
     {"join", "iterable", 1, text_method_join},

@@ -3,20 +3,25 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Copies t less its surrounding white space and single underscores between digits; false if it
- * is too long for a number or not plain ASCII. */
+#include "template/case.h"
+
+/* Copies t less its surrounding white space and single underscores between digits, the digits
+ * of any script as those of ASCII; false if it is too long for a number or has other characters
+ * beyond ASCII. */
 static bool plain_digits(struct work *w, struct text t, char *out, size_t size)
 {
     size_t n = 0;
     t = text_strip(w, t, NULL, true, true);
-    for (size_t i = 0; i < t.len; i++) {
-        unsigned char c = (unsigned char)t.data[i];
-        if (c == '_') {
+    for (size_t i = 0, len; i < t.len; i += len) {
+        uint32_t cp = text_char(t, i, &len);
+        if (cp == '_') {
             if (!i || i + 1 == t.len || t.data[i - 1] == '_') return false;
             continue;
         }
-        if (n + 1 >= size || c <= ' ' || c >= 0x7F) return false;
-        out[n++] = (char)c;
+        const int digit = cp < 0x80 ? -1 : char_decimal(cp);
+        if (digit >= 0) cp = (uint32_t)('0' + digit);
+        if (n + 1 >= size || cp <= ' ' || cp >= 0x7F) return false;
+        out[n++] = (char)cp;
     }
     out[n] = 0;
     return n > 0;

@@ -176,6 +176,20 @@ static void test_string_methods(void **state)
          "They'Re X1Y Hello world Ab STRASSE àé"},
         {"{{ 'ßa ǆx'.title() }} {{ 'ßA'.capitalize() }} {{ 'ǆ'.upper() }} {{ 'ß'.swapcase() }}",
          "Ssa ǅx Ssa Ǆ SS"},
+        {"{{ 'ﬁn \u0149 \u0390'.upper() }} {{ 'ﬁn ﬃ \u1fb3 \u1fb2'.title() }} {{ 'Straße "
+         "\u1e9e ﬁ \u0130'.casefold() }} {{ '\u2177 \u24d0 \u01c5'.swapcase() }}",
+         "FIN \u02bcN \u0399\u0308\u0301 Fin Ffi \u1fbc \u1fba\u0345 strasse ss fi i\u0307 "
+         "\u2167 \u24b6 \u01c5"},
+        {"{{ 'ΟΔΟΣ ΣΑΣ. ΑΣ\u00adΑ Σ Α:Σ'.lower() }} {{ 'ΟΔΟΣ'.capitalize() }} {{ 'ΟΔΟΣ "
+         "ΑΣ'|title }} {{ '\u0130'.lower() }}",
+         "οδος σας. ασ\u00adα σ α:ς Οδος Οδος Ασ i\u0307"},
+        {"{{ '\u00b2'.isdigit() }} {{ '\u00b2'.isdecimal() }} {{ '\u00bd'.isdigit() }} {{ "
+         "'\u00bd\u2167'.isnumeric() }} {{ 'x\u00b2'.isalnum() }} {{ '\u0663'.isdecimal() }} "
+         "{{ '\u01c5'.isupper() }} {{ '\u2177'.islower() }}",
+         "True False False True True True False True"},
+        {"{{ '\uff11\uff12'|int + '-\u0663_\u096a'|int }} {{ '\u0967\u0968.\uff15'|float }} {{ "
+         "'\u00b2'|int(7) }}",
+         "-22 12.5 7"},
         {"{{ 'a-b-c'.replace('-', '+', 1) }} {{ 'abc'.replace('', '-') }} {{ "
          "'abc'.replace('b', '') }}",
          "a+b-c -a-b-c- ac"},
