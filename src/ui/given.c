@@ -20,25 +20,43 @@
 static const char stdin_name[] = "standard input";
 const char given_hint[] = "type the message; Ctrl-D on a line of its own ends it";
 
+bool given_flaw(const struct buf *flaws, size_t *at, struct buf *line)
+{
+    const char *s = buf_str(flaws) + *at;
+    const size_t n = strcspn(s, "\n");
+    buf_clear(line);
+    buf_append(line, s, n);
+    *at += n + (s[n] == '\n');
+    return n > 0;
+}
+
+static void add_flaw(struct buf *flaws, const char *name, const char *what)
+{
+    char shown[256];
+    struct buf own = {0}, line = {0};
+    size_t at = 0;
+    bool is_there = false;
+    buf_printf(&own, "%s %s", printable(shown, sizeof shown, name, strlen(name)), what);
+    while (!is_there && given_flaw(flaws, &at, &line))
+        is_there = strcmp(buf_str(&line), buf_str(&own)) == 0;
+    if (!is_there) buf_printf(flaws, "%s\n", buf_str(&own));
+    buf_free(&line);
+    buf_free(&own);
+}
+
 void given_join(struct buf *message, const char *name, const char *s, size_t n,
-                struct given_flaw *flaw)
+                struct buf *flaws)
 {
     if (n == 0) return;
     struct buf text = {0};
     const size_t mark = utf8_mark(s, n);
     const bool repaired = utf8_repair(&text, s + mark, n - mark) > 0;
-    const bool has_nul = !repaired && memchr(s, '\0', n);
-    if ((repaired || has_nul) && !flaw->name) *flaw = (struct given_flaw){name, has_nul};
+    if (repaired)
+        add_flaw(flaws, name, "is not valid UTF-8: U+FFFD stands for what is not");
+    else if (memchr(s, '\0', n))
+        add_flaw(flaws, name, "has NUL bytes: expected UTF-8 text");
     input_join(message, buf_str(&text), text.len);
     buf_free(&text);
-}
-
-void given_explain(struct buf *out, const struct given_flaw *flaw)
-{
-    char shown[256];
-    buf_printf(out, "%s %s", printable(shown, sizeof shown, flaw->name, strlen(flaw->name)),
-               flaw->has_nul ? "has NUL bytes: expected UTF-8 text"
-                             : "is not valid UTF-8: U+FFFD stands for what is not");
 }
 
 /* ---- files ---- */
@@ -49,24 +67,24 @@ static bool has_read(bool ok, const char *name, struct err *err)
     return ok || (err->code == ERR_USER && input_too_long(name, err));
 }
 
-static bool read_file(struct buf *message, const char *path, struct given_flaw *flaw,
-                      struct err *err)
+static bool read_file(struct buf *message, const char *path, struct buf *flaws, struct err *err)
 {
     struct buf bytes = {0};
     const bool ok = has_read(file_read(path, INPUT_MAX_BYTES, &bytes, err), path, err);
-    if (ok) given_join(message, path, bytes.data, bytes.len, flaw);
+    if (ok) given_join(message, path, bytes.data, bytes.len, flaws);
     buf_free(&bytes);
     return ok;
 }
 
-bool given_files_read(struct given_files *files, const struct options *o, struct err *err)
+bool given_files_read(struct given_files *files, const struct options *o, struct buf *flaws,
+                      struct err *err)
 {
     struct buf *message = &files->before;
     for (size_t i = 0; i < o->files.n; i++) {
         const char *path = o->files.items[i];
         if (strcmp(path, "-") == 0)
             message = &files->after;
-        else if (!read_file(message, path, &files->flaw, err))
+        else if (!read_file(message, path, flaws, err))
             return false;
     }
     return true;
@@ -173,7 +191,7 @@ static bool read_stdin(struct given *given, struct err *err)
     struct buf bytes = {0};
     const bool ok = has_read(
         file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err), stdin_name, err);
-    given_join(&given->before, stdin_name, bytes.data, bytes.len, &given->flaw);
+    given_join(&given->before, stdin_name, bytes.data, bytes.len, &given->flaws);
     buf_free(&bytes);
     return ok;
 }
@@ -201,8 +219,7 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
                        struct err *err)
 {
     struct given_files files = {0};
-    bool ok = given_files_read(&files, o, err);
-    given->flaw = files.flaw;
+    bool ok = given_files_read(&files, o, &given->flaws, err);
     input_join(&given->before, buf_str(&files.before), files.before.len);
     const size_t n_before = given->before.len;
     if (ok && with_stdin) ok = read_stdin(given, err);
@@ -214,7 +231,7 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
         err->code = ERR_IO; /* no usage is wrong */
     }
     if (o->prompt)
-        given_join(&given->prompt, "--prompt", o->prompt, strlen(o->prompt), &given->flaw);
+        given_join(&given->prompt, "--prompt", o->prompt, strlen(o->prompt), &given->flaws);
     name_parts(given, o, stdin_counts);
     return ok;
 }
@@ -255,4 +272,5 @@ void given_free(struct given *given)
     buf_free(&given->before);
     buf_free(&given->names);
     buf_free(&given->prompt);
+    buf_free(&given->flaws);
 }

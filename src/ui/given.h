@@ -18,26 +18,22 @@ struct options;
 /* Who types standard input is told this: that it is waited for, and how it ends. */
 extern const char given_hint[];
 
-/* The first part of a message that is no plain text, which its user is told. */
-struct given_flaw {
-    const char *name; /* of the part, borrowed; NULL: all are text */
-    bool has_nul;     /* it is UTF-8, but with NUL bytes, as UTF-16 has */
-};
 /* Appends a part to a message, without its byte order mark, repaired to valid UTF-8; s may be
- * NULL if n is 0. */
+ * NULL if n is 0. For a part that is no plain text flaws gets a line to be told, once for each
+ * name and each kind: not UTF-8, or UTF-8 with NUL bytes, as UTF-16 has. */
 void given_join(struct buf *message, const char *name, const char *s, size_t n,
-                struct given_flaw *flaw);
-/* Appends what is to be told. There is a flaw. */
-void given_explain(struct buf *out, const struct given_flaw *flaw);
+                struct buf *flaws);
+/* The line of flaws at *at, which moves behind it; false: there is none. */
+bool given_flaw(const struct buf *flaws, size_t *at, struct buf *line);
 
 /* The files of -f. */
 struct given_files {
     struct buf before, after; /* "-", which stands for standard input */
-    struct given_flaw flaw;
 };
-/* files is zeroed or filled before. ERR_IO names the file, or ERR_USER, if it is longer than
- * any context. */
-bool given_files_read(struct given_files *files, const struct options *o, struct err *err);
+/* files is zeroed or filled before; flaws as given_join has it. ERR_IO names the file, or
+ * ERR_USER, if it is longer than any context. */
+bool given_files_read(struct given_files *files, const struct options *o, struct buf *flaws,
+                      struct err *err);
 void given_files_free(struct given_files *files);
 /* Whether "-" is one of them. */
 bool given_names_stdin(const struct options *o);
@@ -52,8 +48,8 @@ struct given {
     struct buf before; /* files and standard input; empty: none */
     struct buf names;  /* … what it is made of, to be shown */
     struct buf prompt; /* --prompt; empty: none */
-    struct given_flaw flaw;
-    bool is_too_long; /* why it could not be read: a part is longer than any context */
+    struct buf flaws;  /* as given_join has it */
+    bool is_too_long;  /* why it could not be read: a part is longer than any context */
 };
 /* Reads it. Standard input that is no terminal is read to its end and is the terminal of the
  * process from then on. ERR_USER where there is none, ERR_IO for what cannot be read. */

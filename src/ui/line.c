@@ -576,11 +576,8 @@ static void begin_with(struct line *l, const struct given *given)
 {
     const struct buf *prompt = &given->prompt;
     struct buf shown = {0};
-    if (given->flaw.name) {
-        given_explain(&shown, &given->flaw);
+    for (size_t at = 0; given_flaw(&given->flaws, &at, &shown);)
         on_say(l, FACE_WARNING, buf_str(&shown));
-        buf_clear(&shown);
-    }
     if (given->before.len > 0) {
         chat_put_before(l->chat, given->before.data, given->before.len);
         buf_printf(&shown, "%s: %zu bytes", buf_str(&given->names), given->before.len);

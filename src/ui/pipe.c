@@ -48,9 +48,9 @@ struct pipe {
     bool has_cut;     /* a reply with a schema was */
 
     struct source source;
-    struct source_turn turn; /* of its lines, the present one */
-    struct given_flaw flaw;
-    bool has_explained;
+    struct source_turn turn;  /* of its lines, the present one */
+    struct buf flaws;         /* of all parts of all messages */
+    size_t n_explained;       /* bytes of them that were told */
     struct given_files files; /* before the first turn, or before each with --forget */
     struct buf message;       /* what is said next */
 };
@@ -311,29 +311,25 @@ static void on_turn_end(void *user, const struct face_report *report)
 
 /* --- Input ------------------------------------------------------------------------------- */
 
-/* Of all parts of all messages the first that is no text is told. */
 static void explain(struct pipe *p)
 {
     struct buf text = {0};
-    if (!p->flaw.name || p->has_explained) return;
-    p->has_explained = true;
-    given_explain(&text, &p->flaw);
-    on_say(p, FACE_WARNING, buf_str(&text));
+    while (given_flaw(&p->flaws, &p->n_explained, &text))
+        on_say(p, FACE_WARNING, buf_str(&text));
     buf_free(&text);
 }
 
 static void add_part(struct pipe *p, struct buf *message, const char *name, const char *s,
                      size_t n)
 {
-    given_join(message, name, s, n, &p->flaw);
+    given_join(message, name, s, n, &p->flaws);
     explain(p);
 }
 
 static bool read_files(struct pipe *p)
 {
     struct err err;
-    const bool ok = given_files_read(&p->files, p->o, &err);
-    p->flaw = p->files.flaw;
+    const bool ok = given_files_read(&p->files, p->o, &p->flaws, &err);
     explain(p);
     if (ok) return true;
     print_error(p, err.msg);
@@ -594,5 +590,6 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     source_turn_free(&p.turn);
     given_files_free(&p.files);
     buf_free(&p.message);
+    buf_free(&p.flaws);
     return status_now(&p);
 }

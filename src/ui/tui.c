@@ -248,10 +248,8 @@ static void remember(const char *line, bool is_pasted)
 static void begin_with(struct tui *t, const struct given *given)
 {
     struct buf note = {0};
-    if (given->flaw.name) {
-        given_explain(&note, &given->flaw);
+    for (size_t at = 0; given_flaw(&given->flaws, &at, &note);)
         on_say(t, FACE_WARNING, buf_str(&note));
-    }
     if (given->before.len > 0) chat_put_before(t->chat, given->before.data, given->before.len);
     buf_free(&note);
     tui_submit(t, &given->prompt, true);

@@ -217,6 +217,16 @@ check "  and no second" errors 2
 given 'What is\0a draft model?'
 check "NUL bytes" go 0
 check "  are warned of" says "warning: standard input has NUL bytes: expected UTF-8 text"
+given 'a\0b\ncaf\xe9\nx\n\xe9\n'
+check "lines of both kinds" go 0 -q -n 1 --private --stdin lines
+check "  are warned of" eval 'says "standard input has NUL bytes" && says "standard input is not valid UTF-8"'
+check "  once each" errors 2
+printf 'a\0b' >"$dir/nul.txt"
+printf 'caf\xe9' >"$dir/latin.txt"
+given ''
+check "files that are no text" go 0 -q -n 1 --private -f "$dir/nul.txt" -f "$dir/latin.txt" -p x
+check "  are all named" eval 'says "nul.txt has NUL bytes" && says "latin.txt is not valid UTF-8" && errors 2'
+given 'What is\0a draft model?'
 check "a NUL byte, quietly" go 0 -q
 check "  a reply" whole_lines
 check "  which its session keeps" eval 'go 0 -q -n 2 -s nul && go 0 sessions export --json nul && prints "What is\u0000a draft model?" && quiet'
