@@ -68,7 +68,7 @@ int print_text(struct buf *out)
 /* A terminal that is to give the configuration says nothing by itself. */
 static void ask_for_config(const struct options *o)
 {
-    if (o->config && strcmp(o->config, "-") == 0 && !o->quiet && isatty(STDIN_FILENO) &&
+    if (options_config_is_stdin(o) && !o->quiet && isatty(STDIN_FILENO) &&
         isatty(STDERR_FILENO))
         fprintf(stderr,
                 "hearth: type the configuration; Ctrl-D on a line of its own ends it\n");
@@ -146,7 +146,7 @@ int command_line_read(struct command_line *line, const struct subcommand *of,
         return usage_error(command, "%s", err.msg);
     if (line->options->help) return command_help(of, extra, n_extra);
     if (!is_of_use(of, line->options, &err)) return usage_error(command, "%s", err.msg);
-    if (line->options->config && strcmp(line->options->config, "-") == 0)
+    if (options_config_is_stdin(line->options))
         return usage_error(command,
                            "--config: expected a file, found '-': standard input is what "
                            "subcommands work on");

@@ -298,7 +298,7 @@ static bool choose_profile(struct options *o, const struct ini *ini, const char 
     return false;
 }
 
-static bool config_is_stdin(const struct options *o)
+bool options_config_is_stdin(const struct options *o)
 {
     return o->config && strcmp(o->config, "-") == 0;
 }
@@ -306,7 +306,7 @@ static bool config_is_stdin(const struct options *o)
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err)
 {
     const char *path = o->config ? o->config : default_path;
-    const char *name = config_is_stdin(o) ? "standard input" : path;
+    const char *name = options_config_is_stdin(o) ? "standard input" : path;
     char shown[512];
     struct ini *ini = NULL;
     if (path) {
@@ -455,7 +455,7 @@ static bool spares_stdin(const struct options *o, struct err *err)
     if (o->prompts && strcmp(o->prompts, "-") == 0) other = "--prompts -";
     if (!o->prompts && o->stdin_mode == STDIN_AS_LINES) other = "--stdin lines";
     if (!o->prompts && o->stdin_mode == STDIN_AS_JSONL) other = "--stdin jsonl";
-    return !other || !config_is_stdin(o) ||
+    return !other || !options_config_is_stdin(o) ||
            err_set(err, ERR_USER, "--config - and %s: only one of them can read standard input",
                    other);
 }

@@ -318,6 +318,8 @@ bool options_parse_env(struct options *o, char *const *env, struct err *err);
 /* Reads the INI file --config names (default: default_path, which may be missing; NULL: none)
  * and applies [hearth] and the chosen profile. Errors name file and line. */
 bool options_parse_ini(struct options *o, const char *default_path, struct err *err);
+/* Whether that file is standard input, which is then at its end. */
+bool options_config_is_stdin(const struct options *o);
 
 /* What --draft says, taken apart: *path (free() it) is the draft model or NULL, *lookup whether
  * the conversation is searched. Not given: the draft that comes with the bundled guide, for the

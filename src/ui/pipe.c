@@ -436,8 +436,10 @@ static void nothing_to_answer(struct pipe *p)
     struct buf why = {0};
     buf_puts(&why, "nothing to answer: ");
     if (p->reads_stdin)
-        buf_printf(&why, "standard input is %s%s",
-                   p->source.is_closed ? "not open for reading" : "empty",
+        buf_printf(&why, "standard input %s%s",
+                   options_config_is_stdin(p->o) ? "was read as the configuration"
+                   : p->source.is_closed         ? "is not open for reading"
+                                                 : "is empty",
                    p->o->files.n > 0 ? ", " : " and ");
     if (p->o->files.n > 0) buf_puts(&why, "-f has no text and ");
     buf_puts(&why, p->o->prompt ? "--prompt is blank" : "there is no --prompt");

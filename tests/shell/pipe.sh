@@ -161,6 +161,9 @@ check "a blank prompt" go 2 -p '  ' -f "$dir/blank" </dev/null
 check "  is not said to be missing" says "nothing to answer: standard input is empty, -f has no text and --prompt is blank"
 given ' \n\n'
 check "nor in blanks" go 2
+given 'temp = 0.3\n'
+check "nor where standard input is the configuration" go 2 -c -
+check "  which is said" says "nothing to answer: standard input was read as the configuration and there is no --prompt"
 given 'x'
 check "a file that is missing" go 1 -f "$dir/none"
 check "  is named" says "none: No such file or directory"
