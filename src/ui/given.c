@@ -44,10 +44,10 @@ static void add_flaw(struct buf *flaws, const char *name, const char *what)
     buf_free(&own);
 }
 
-void given_join(struct buf *message, const char *name, const char *s, size_t n,
-                struct buf *flaws)
+bool given_join(struct buf *message, const char *name, const char *s, size_t n,
+                struct buf *flaws, struct err *err)
 {
-    if (n == 0) return;
+    if (n == 0) return true;
     struct buf text = {0};
     const size_t mark = utf8_mark(s, n);
     const bool repaired = utf8_repair(&text, s + mark, n - mark) > 0;
@@ -55,8 +55,15 @@ void given_join(struct buf *message, const char *name, const char *s, size_t n,
         add_flaw(flaws, name, "is not valid UTF-8: U+FFFD stands for what is not");
     else if (memchr(s, '\0', n))
         add_flaw(flaws, name, "has NUL bytes: expected UTF-8 text");
-    input_join(message, buf_str(&text), text.len);
+    bool ok = text.len <= INPUT_MAX_BYTES || input_too_long(name, err);
+    if (ok) input_join(message, buf_str(&text), text.len);
     buf_free(&text);
+    return ok && given_fits(message->len, err);
+}
+
+bool given_fits(size_t n, struct err *err)
+{
+    return n <= INPUT_MAX_BYTES || input_too_long("the message", err);
 }
 
 /* ---- files ---- */
@@ -70,8 +77,8 @@ static bool has_read(bool ok, const char *name, struct err *err)
 static bool read_file(struct buf *message, const char *path, struct buf *flaws, struct err *err)
 {
     struct buf bytes = {0};
-    const bool ok = has_read(file_read(path, INPUT_MAX_BYTES, &bytes, err), path, err);
-    if (ok) given_join(message, path, bytes.data, bytes.len, flaws);
+    const bool ok = has_read(file_read(path, INPUT_MAX_BYTES, &bytes, err), path, err) &&
+                    given_join(message, path, bytes.data, bytes.len, flaws, err);
     buf_free(&bytes);
     return ok;
 }
@@ -189,9 +196,10 @@ bool given_spares_inputs(const struct options *o, struct err *err)
 static bool read_stdin(struct given *given, struct err *err)
 {
     struct buf bytes = {0};
-    const bool ok = has_read(
-        file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err), stdin_name, err);
-    given_join(&given->before, stdin_name, bytes.data, bytes.len, &given->flaws);
+    const bool ok =
+        has_read(file_read_fd(STDIN_FILENO, stdin_name, INPUT_MAX_BYTES, &bytes, err),
+                 stdin_name, err) &&
+        given_join(&given->before, stdin_name, bytes.data, bytes.len, &given->flaws, err);
     buf_free(&bytes);
     return ok;
 }
@@ -226,12 +234,14 @@ static bool read_parts(struct given *given, const struct options *o, bool with_s
     const bool stdin_counts = given->before.len > n_before;
     input_join(&given->before, buf_str(&files.after), files.after.len);
     given_files_free(&files);
+    if (ok && o->prompt)
+        ok = given_join(&given->prompt, "--prompt", o->prompt, strlen(o->prompt), &given->flaws,
+                        err);
+    ok = ok && given_fits(given->before.len + given->prompt.len, err);
     if (!ok) {
         given->is_too_long = err->code == ERR_USER;
         err->code = ERR_IO; /* no usage is wrong */
     }
-    if (o->prompt)
-        given_join(&given->prompt, "--prompt", o->prompt, strlen(o->prompt), &given->flaws);
     name_parts(given, o, stdin_counts);
     return ok;
 }

@@ -20,9 +20,12 @@ extern const char given_hint[];
 
 /* Appends a part to a message, without its byte order mark, repaired to valid UTF-8; s may be
  * NULL if n is 0. For a part that is no plain text flaws gets a line to be told, once for each
- * name and each kind: not UTF-8, or UTF-8 with NUL bytes, as UTF-16 has. */
-void given_join(struct buf *message, const char *name, const char *s, size_t n,
-                struct buf *flaws);
+ * name and each kind: not UTF-8, or UTF-8 with NUL bytes, as UTF-16 has. ERR_USER: repaired, or
+ * with what stands before it, it is longer than any context. */
+bool given_join(struct buf *message, const char *name, const char *s, size_t n,
+                struct buf *flaws, struct err *err);
+/* The same of a message of n bytes that was joined otherwise. */
+bool given_fits(size_t n, struct err *err);
 /* The line of flaws at *at, which moves behind it; false: there is none. */
 bool given_flaw(const struct buf *flaws, size_t *at, struct buf *line);
 

@@ -319,11 +319,20 @@ static void explain(struct pipe *p)
     buf_free(&text);
 }
 
-static void add_part(struct pipe *p, struct buf *message, const char *name, const char *s,
-                     size_t n)
+/* What cannot be read, or is longer than any context. */
+static bool refuse_input(struct pipe *p, const struct err *err)
 {
-    given_join(message, name, s, n, &p->flaws);
+    print_error(p, err->msg);
+    fail(p, err->code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
+    return false;
+}
+
+static bool add_part(struct pipe *p, const char *name, const char *s, size_t n)
+{
+    struct err err;
+    const bool ok = given_join(&p->message, name, s, n, &p->flaws, &err);
     explain(p);
+    return ok || refuse_input(p, &err);
 }
 
 static bool read_files(struct pipe *p)
@@ -331,18 +340,13 @@ static bool read_files(struct pipe *p)
     struct err err;
     const bool ok = given_files_read(&p->files, p->o, &p->flaws, &err);
     explain(p);
-    if (ok) return true;
-    print_error(p, err.msg);
-    fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
-    return false;
+    return ok || refuse_input(p, &err);
 }
 
 static void read_more(struct pipe *p)
 {
     struct err err;
-    if (source_read(&p->source, &err)) return;
-    print_error(p, err.msg);
-    fail(p, err.code == ERR_IO ? EXIT_RUNTIME : EXIT_TOO_LONG);
+    if (!source_read(&p->source, &err)) refuse_input(p, &err);
 }
 
 static bool refuse_line(struct pipe *p, const struct err *err)
@@ -376,7 +380,7 @@ static bool next_line(struct pipe *p)
     const bool forget = p->o->forget || p->turn.is_new;
     if (forget || p->n_turns == 0)
         buf_append(&p->message, p->files.before.data, p->files.before.len);
-    add_part(p, &p->message, p->source.name, p->turn.text.data, p->turn.text.len);
+    if (!add_part(p, p->source.name, p->turn.text.data, p->turn.text.len)) return false;
     if (ascii_is_blank(buf_str(&p->message), p->message.len)) {
         err_set(&err, ERR_USER, "\"prompt\" must be a text that is not empty");
         source_blame(&p->source, &err);
@@ -448,15 +452,23 @@ static void nothing_to_answer(struct pipe *p)
     buf_free(&why);
 }
 
+/* The one message of all parts. */
+static bool join_parts(struct pipe *p)
+{
+    const char *prompt = p->o->prompt;
+    struct err err;
+    buf_append(&p->message, p->files.before.data, p->files.before.len);
+    if (!add_part(p, "standard input", p->source.raw.data, p->source.raw.len)) return false;
+    input_join(&p->message, buf_str(&p->files.after), p->files.after.len);
+    if (!given_fits(p->message.len, &err)) return refuse_input(p, &err);
+    return !prompt || add_part(p, "--prompt", prompt, strlen(prompt));
+}
+
 /* Whether there is a turn to take; otherwise reads on or is at the end. */
 static bool next_turn(struct pipe *p)
 {
     if (p->source.form != SOURCE_TEXT) return next_line(p);
-    if (p->n_turns > 0 || !p->source.at_end) return false;
-    buf_append(&p->message, p->files.before.data, p->files.before.len);
-    add_part(p, &p->message, "standard input", p->source.raw.data, p->source.raw.len);
-    input_join(&p->message, buf_str(&p->files.after), p->files.after.len);
-    if (p->o->prompt) add_part(p, &p->message, "--prompt", p->o->prompt, strlen(p->o->prompt));
+    if (p->n_turns > 0 || !p->source.at_end || !join_parts(p)) return false;
     if (!ascii_is_blank(buf_str(&p->message), p->message.len)) return true;
     nothing_to_answer(p);
     return false;

@@ -259,6 +259,14 @@ for option in -f --prompts; do
     check "  as a file of $option, too" go 3 -q $option "$dir/in"
     check "    by name" says "hearth: $dir/in: more than 64 MiB, longer than any context"
 done
+head -c 30M /dev/zero | tr '\0' '\377' >"$dir/in"
+cp "$dir/in" "$dir/large"
+check "30 MB of bytes that are three each as U+FFFD, too" go 3 -q
+check "  by name" says "hearth: standard input: more than 64 MiB, longer than any context"
+check "  also as a file" eval 'go 3 -q -f "$dir/large" </dev/null && says "hearth: $dir/large: more than 64 MiB"'
+tr '\377' x <"$dir/in" >"$dir/large"
+check "and three files of which none is too long" eval 'go 3 -q -f "$dir/large" -f "$dir/large" -f "$dir/large" </dev/null && says "hearth: the message: more than 64 MiB"'
+rm "$dir/large"
 
 # Plain text is never a control token: it costs what its characters cost, not one token.
 plain_tokens() { printf '%s' "$1" | "$hearth" inspect tokens -m "$guide" | wc -w; }

@@ -230,16 +230,17 @@ static void join(void **state)
     input_join(&got, "\nthree", 6);
     is("one\ntwo\n\n\nthree");
     struct buf flaws = {0}, line = {0};
+    struct err err;
     size_t at = 0;
-    given_join(&got, "first", "one", 3, &flaws);
-    given_join(&got, "empty", NULL, 0, &flaws);
-    given_join(&got, "marked", "\xef\xbb\xbftwo", 6, &flaws);
+    assert_true(given_join(&got, "first", "one", 3, &flaws, &err));
+    assert_true(given_join(&got, "empty", NULL, 0, &flaws, &err));
+    assert_true(given_join(&got, "marked", "\xef\xbb\xbftwo", 6, &flaws, &err));
     assert_false(given_flaw(&flaws, &at, &line));
-    given_join(&got, "cut", "three\xc3", 6, &flaws);
+    assert_true(given_join(&got, "cut", "three\xc3", 6, &flaws, &err));
     is("one\n\ntwo\n\nthree\xef\xbf\xbd");
-    given_join(&got, "wide", "f\0", 2, &flaws);
-    given_join(&got, "cut", "f\xc3", 2, &flaws);
-    given_join(&got, "cut", "f\0", 2, &flaws);
+    assert_true(given_join(&got, "wide", "f\0", 2, &flaws, &err));
+    assert_true(given_join(&got, "cut", "f\xc3", 2, &flaws, &err));
+    assert_true(given_join(&got, "cut", "f\0", 2, &flaws, &err));
     assert_true(given_flaw(&flaws, &at, &line));
     assert_string_equal(buf_str(&line),
                         "cut is not valid UTF-8: U+FFFD stands for what is not");
