@@ -81,7 +81,7 @@ bool command_export(struct chat *c, const char *args)
     }
     struct buf text = {0};
     struct err err;
-    char *path = paths_typed(args);
+    char *path = paths_to_make(args);
     enum export_format format = export_format_of(path);
     export_conversation(c->conversation, format, &text);
     bool ok = write_new(path, &text, &err);

@@ -203,10 +203,11 @@ static bool parse_bias(const struct option_row *row, const char *text, struct op
     return true;
 }
 
-/* With home expanded; relative to folder, if there is one. */
-static char *parse_path(const char *text, const char *folder)
+/* With home expanded; relative to the folder, if there is one. */
+static char *parse_path(const char *text, const struct option_reading *reading)
 {
-    char *typed = paths_typed(text);
+    const char *folder = reading->folder;
+    char *typed = reading->is_typed ? paths_found(text) : paths_typed(text);
     if (!folder || *typed == '/' || strcmp(typed, "-") == 0) return typed;
     struct buf path = {0};
     buf_printf(&path, "%s/%s", folder, typed);
@@ -225,7 +226,8 @@ size_t option_draft_path_len(const char *text)
 }
 
 /* "off", "lookup", a path, or a path and ",lookup". */
-static bool parse_draft(const char *text, const char *folder, char **out, struct err *err)
+static bool parse_draft(const char *text, const struct option_reading *reading, char **out,
+                        struct err *err)
 {
     const size_t n = option_draft_path_len(text);
     if (n == 0) return expected(err, "a path, lookup, a path with ,lookup or off", text);
@@ -234,7 +236,7 @@ static bool parse_draft(const char *text, const char *folder, char **out, struct
         return true;
     }
     struct buf whole = {0};
-    char *typed = mem_strndup(text, n), *path = parse_path(typed, folder);
+    char *typed = mem_strndup(text, n), *path = parse_path(typed, reading);
     buf_printf(&whole, "%s%s", path, text + n);
     *out = buf_take(&whole);
     free(typed);
@@ -270,7 +272,7 @@ static bool parse_item(const struct option_row *row, const char *text,
     }
     if (!*text) return refuse(row, text, err);
     list_add(&out->list,
-             row->type == OPTION_PATHS ? parse_path(text, reading->folder) : mem_strdup(text));
+             row->type == OPTION_PATHS ? parse_path(text, reading) : mem_strdup(text));
     return true;
 }
 
@@ -315,10 +317,9 @@ bool option_parse(const struct option_row *row, const char *text,
     case OPTION_STRING: out->text = mem_strdup(text); break;
     case OPTION_PATH:
         if (!*text) return refuse(row, text, err);
-        out->text =
-            option_is_path(row, text) ? parse_path(text, reading->folder) : mem_strdup(text);
+        out->text = option_is_path(row, text) ? parse_path(text, reading) : mem_strdup(text);
         break;
-    case OPTION_DRAFT: ok = parse_draft(text, reading->folder, &out->text, err); break;
+    case OPTION_DRAFT: ok = parse_draft(text, reading, &out->text, err); break;
     case OPTION_WORD:
     case OPTION_ENUM:
         ok = (is_switch(row) ? parse_bool : parse_word)(row, text, &out->number, err);

@@ -1,5 +1,6 @@
 /* One value of an option as text and as a C value: parsed, checked against its row, stored in a
- * struct options, printed. Pure apart from $HOME; knows neither flags nor files. */
+ * struct options, printed. Pure apart from $HOME, and from looking whether a file that was
+ * typed is there; knows no flags. */
 #ifndef CONFIG_OPTION_VALUE_H
 #define CONFIG_OPTION_VALUE_H
 
@@ -17,6 +18,7 @@ struct option_parsed {
 /* How the text is to be read. */
 struct option_reading {
     bool one_item;      /* a list takes the text as one item; else items between commas */
+    bool is_typed;      /* a file may be named as a shell writes it; see paths_found */
     const char *folder; /* relative paths are relative to it; NULL: left alone */
 };
 

@@ -83,6 +83,7 @@ bool options_give(struct options *o, enum option_id id, enum option_from from, i
 {
     const struct option_row *row = option_row(id);
     struct option_reading reading = from == FROM_FLAG ? as_is : as_list;
+    reading.is_typed = from == FROM_SET;
     char *folder = NULL;
     if ((from == FROM_HEARTH || from == FROM_PROFILE) && !(row->flags & OPTION_CWD) &&
         o->ini_path)
@@ -362,6 +363,7 @@ char *options_system(const char *text, const char *folder, bool waits, char **pa
     if (*text != '@') return mem_strdup(text);
     if (text[1] == '@') return mem_strdup(text + 1);
     reading.folder = folder;
+    reading.is_typed = !waits;
     if (!option_parse(option_row(OPT_MODEL), text + 1, &reading, &file, err)) return NULL;
     *path = mem_strdup(file.text);
     option_parsed_free(&file);

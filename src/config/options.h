@@ -328,8 +328,9 @@ void options_draft(const struct options *o, char **path, bool *lookup);
 
 /* What a system message says, to free(): of "@FILE" what that file holds, in folder (NULL:
  * where we are) if its path is relative, of "@@" the text behind the first @, else the text
- * itself. A file that is not regular, say a pipe, is refused if it must not be waited for.
- * *path, to free(), names the file or is NULL. NULL: it cannot be read, as err says. */
+ * itself. A file that must not be waited for is refused if it is not regular, say a pipe; it
+ * may be named as a shell writes it, as paths_found has it. *path, to free(), names the file or
+ * is NULL. NULL: it cannot be read, as err says. */
 char *options_system(const char *text, const char *folder, bool waits, char **path,
                      struct err *err);
 

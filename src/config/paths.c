@@ -58,18 +58,37 @@ static char *shell_word(const char *s)
     return NULL;
 }
 
+/* What a shell makes of it as a path; NULL as shell_word. */
+static char *path_of_word(const char *typed)
+{
+    char *word = shell_word(typed), *path = word ? paths_typed(word) : NULL;
+    free(word);
+    return path;
+}
+
+/* The one of the two that counts; frees the other. */
+static char *choose(char *path, char *other, bool is_other)
+{
+    free(is_other ? path : other);
+    return is_other ? other : path;
+}
+
 char *paths_found(const char *typed)
 {
     char *path = paths_typed(typed);
     if (access(path, F_OK) == 0 || !strpbrk(typed, "'\"\\")) return path;
-    char *word = shell_word(typed), *other = word ? paths_typed(word) : NULL;
-    free(word);
-    if (!other || access(other, F_OK) != 0) {
-        free(other);
-        return path;
-    }
-    free(path);
-    return other;
+    char *other = path_of_word(typed);
+    return choose(path, other, other && access(other, F_OK) == 0);
+}
+
+char *paths_to_make(const char *typed)
+{
+    const size_t n = strlen(typed);
+    const bool is_quoted = n > 1 && (*typed == '\'' || *typed == '"') && typed[n - 1] == *typed;
+    char *path = paths_typed(typed);
+    if ((!is_quoted && !strstr(typed, "\\ ")) || access(path, F_OK) == 0) return path;
+    char *other = path_of_word(typed);
+    return choose(path, other, other != NULL);
 }
 
 char *paths_in(enum paths_folder folder, const char *name)

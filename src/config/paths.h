@@ -22,6 +22,9 @@ char *paths_typed(const char *typed);
  * makes of the quotes and backslashes in it, as a terminal writes a file that is dropped on it:
  * that. */
 char *paths_found(const char *typed);
+/* The same of a file that is to be made: the name that a shell makes of one that is quoted as a
+ * whole, or has a backslash before a blank, unless a file has just the name that was typed. */
+char *paths_to_make(const char *typed);
 
 /* The folder, or with name (may be NULL) a path in it. Nothing is created. */
 char *paths_in(enum paths_folder folder, const char *name);

@@ -4,6 +4,7 @@
 #include "../scratch.h"
 
 #include <jansson.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -361,6 +362,59 @@ static void test_help(void **unused)
     close_chat(&r);
 }
 
+/* Carries out a command with a path in it. */
+static bool with_path(struct recorder *r, const char *before, const char *folder,
+                      const char *behind)
+{
+    char command[256];
+    snprintf(command, sizeof command, "%s%s%s", before, folder, behind);
+    return line(r, command);
+}
+
+static void make_file(const char *folder, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* A file that is dropped on a terminal comes as a shell would need it. */
+static void test_dropped_files(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    struct err err;
+    struct buf text = {0};
+    char folder[SCRATCH_PATH], path[256];
+    scratch_folder(folder, "dropped");
+    make_file(folder, "my system.txt", "Be brief.\n");
+    make_file(folder, "my schema.json", "{\"type\": \"boolean\"}");
+    char *draft = realpath(GUIDE_DRAFT, NULL);
+    snprintf(path, sizeof path, "%s/my draft.gguf", folder);
+    assert_int_equal(symlink(draft, path), 0);
+    free(draft);
+    open_chat(&r, false, NULL);
+    assert_true(with_path(&r, "/system @'", folder, "/my system.txt'"));
+    assert_true(line(&r, "/system"));
+    assert_true(said(&r, "Be brief."));
+    assert_true(with_path(&r, "/set schema ", folder, "/my\\ schema.json"));
+    char *answer = ask(&r, "Is a token a word?");
+    assert_true(strcmp(answer, "true") == 0 || strcmp(answer, "false") == 0);
+    free(answer);
+    assert_true(with_path(&r, "/draft '", folder, "/my draft.gguf',lookup"));
+    assert_true(said(&r, "guessed by my draft.gguf and lookup"));
+    assert_true(with_path(&r, "/export '", folder, "/my chat.json'"));
+    snprintf(path, sizeof path, "%s/my chat.json", folder);
+    assert_true(file_read(path, 1 << 20, &text, &err));
+    assert_int_equal(*buf_str(&text), '{');
+    buf_free(&text);
+    close_chat(&r);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,7 +422,7 @@ int main(void)
         cmocka_unit_test(test_edit),        cmocka_unit_test(test_edit_unnamed),
         cmocka_unit_test(test_edit_reply),  cmocka_unit_test(test_show_prompt),
         cmocka_unit_test(test_set),         cmocka_unit_test(test_left_behind),
-        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help),        cmocka_unit_test(test_dropped_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,42 @@ static void test_found(void **state)
     clear();
 }
 
+static void to_make_is(const char *typed, const char *want)
+{
+    char *path = paths_to_make(typed);
+    assert_string_equal(path, want);
+    free(path);
+}
+
+/* A file that is not there yet has the name that a shell would give it. */
+static void test_to_make(void **state)
+{
+    (void)state;
+    clear();
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(home), 0);
+    setenv("HOME", "/h", 1);
+    fclose(fopen("'kept'", "w"));
+    to_make_is("chat.md", "chat.md");
+    to_make_is("my chat.md", "my chat.md");
+    to_make_is("'my chat.md'", "my chat.md");
+    to_make_is("\"my chat.md\"", "my chat.md");
+    to_make_is("my\\ chat.md", "my chat.md");
+    to_make_is("~/my\\ chat.md", "/h/my chat.md");
+    to_make_is("'it'\\''s'", "it's");
+    to_make_is("it's", "it's");
+    to_make_is("it\\s", "it\\s");
+    to_make_is("'a' and 'b'", "'a' and 'b'");
+    to_make_is("my\\ chat to you", "my\\ chat to you");
+    to_make_is("'kept'", "'kept'");
+    to_make_is("'", "'");
+    to_make_is("''", "''");
+    unlink("'kept'");
+    assert_int_equal(chdir(before), 0);
+    clear();
+}
+
 static void test_folders(void **state)
 {
     (void)state;
@@ -273,10 +309,11 @@ static void test_guide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_typed),           cmocka_unit_test(test_found),
-        cmocka_unit_test(test_folders),         cmocka_unit_test(test_remembered),
-        cmocka_unit_test(test_remembered_link), cmocka_unit_test(test_make_parents),
-        cmocka_unit_test(test_guide),           cmocka_unit_test(test_temporary),
+        cmocka_unit_test(test_typed),        cmocka_unit_test(test_found),
+        cmocka_unit_test(test_to_make),      cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_remembered),   cmocka_unit_test(test_remembered_link),
+        cmocka_unit_test(test_make_parents), cmocka_unit_test(test_guide),
+        cmocka_unit_test(test_temporary),
     };
     return cmocka_run_group_tests_name("paths", tests, set_up, tear_down);
 }
