@@ -125,7 +125,11 @@ bool command_set(struct chat *c, const char *args)
         return true;
     }
     const char *value;
-    if (after_word(args, "parameter", &value) && *value) args = value;
+    if (after_word(args, "parameter", &value)) args = value;
+    if (!*args) {
+        chat_tell(c, FACE_ERROR, "/set parameter: which one? /set lists them");
+        return false;
+    }
     if (after_word(args, "system", &value)) return command_system(c, value);
     if (after_word(args, "nothink", &value) && !*value) return command_think(c, "off");
     size_t n = strcspn(args, " \t=");

@@ -289,6 +289,7 @@ static void test_set(void **unused)
         {"/set model x", "/set: model is changed by /model", false},
         {"/set model-draft x", "/set: model-draft is changed by /draft", false},
         {"/set parameter temperature 0.5", "temp               0.5", true},
+        {"/set parameter", "/set parameter: which one? /set lists them", false},
         {"/set num_predict 5", "max-tokens         5", true},
         {"/set top_k 3", "top-k              3", true},
         {"/set system Be brief.", "the system message is set", true},
