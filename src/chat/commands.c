@@ -254,7 +254,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     if (!row)
         tell_unknown(c, name, rest);
     else if (*rest && !*row->args)
-        chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", row->name, rest);
+        chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", name, rest);
     else
         ok = row->run(c, rest);
     if (ok && c->state == CHAT_IDLE) session_save(c, false);
@@ -280,23 +280,49 @@ static void put_row(const struct command *row, struct buf *out)
     buf_printf(out, "%s\n", row->help);
 }
 
+static void put_all(struct buf *out)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        put_row(&table[i], out);
+    buf_puts(out, "/help COMMAND says more; //x sends /x as a message.");
+}
+
+static void put_command(const struct command *row, struct buf *out)
+{
+    put_row(row, out);
+    buf_puts(out, row->more);
+}
+
+/* Of "set temp" the setting, of "undo 2" the command alone; a setting need have no /set before
+ * it. False: there is nothing of the name. */
+static bool put_help(const char *args, struct buf *out)
+{
+    const size_t n = strcspn(args, " \t");
+    const struct command *row = command_find(args, n);
+    const char *setting = !row ? args : args + n + strspn(args + n, " \t");
+    if ((!row || row->kind == WORDS_SETTING) && setting_explain(setting, out)) return true;
+    if (row) put_command(row, out);
+    return row != NULL;
+}
+
 static bool command_help(struct chat *c, const char *args)
 {
     struct buf text = {0};
     const char *name = *args == '/' ? args + 1 : args;
-    const struct command *row = command_find(name, strlen(name));
-    bool ok = !*name || row;
-    if (!ok)
-        tell_unknown(c, name, "");
-    else if (row) {
-        put_row(row, &text);
-        buf_puts(&text, row->more);
-    } else {
-        for (size_t i = 0; i < N_COMMANDS; i++)
-            put_row(&table[i], &text);
-        buf_puts(&text, "/help COMMAND says more; //x sends /x as a message.");
-    }
-    if (ok) chat_tell(c, FACE_INFO, "%s", buf_str(&text));
+    bool ok = true;
+    if (!*name)
+        put_all(&text);
+    else if (*name == '/')
+        buf_puts(&text, command_find("help", 4)->more);
+    else
+        ok = put_help(name, &text);
+    const char *best = ok ? NULL : nearest_command(name);
+    if (ok)
+        chat_tell(c, FACE_INFO, "%s", buf_str(&text));
+    else if (best)
+        chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s?", name, best);
+    else
+        chat_tell(c, FACE_ERROR, "no command /%s; /help lists them", name);
     buf_free(&text);
     return ok;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct buf;
 struct chat;
 
 /* What the words after a command can be completed to. */
@@ -73,6 +74,8 @@ bool command_draft(struct chat *c, const char *args);
 
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);
+/* What a setting is and can be, for /help; false: there is none of that name. */
+bool setting_explain(const char *name, struct buf *out);
 bool command_show(struct chat *c, const char *args);
 bool command_think(struct chat *c, const char *args);
 bool command_stats(struct chat *c, const char *args);

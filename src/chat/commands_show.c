@@ -55,6 +55,24 @@ static const struct option_row *find_foreign(const char *name)
     return row;
 }
 
+static void put_range(const struct option_row *row, struct buf *out)
+{
+    const bool is_list = row->type == OPTION_STRINGS || row->type == OPTION_BIASES;
+    buf_puts(out, "it can be ");
+    option_takes(row, out);
+    if (is_list)
+        buf_printf(out, ", or several between commas; /set %s= takes them back", row->name);
+}
+
+bool setting_explain(const char *name, struct buf *out)
+{
+    const struct option_row *row = find_foreign(name);
+    if (!row || !(row->flags & OPTION_SET)) return false;
+    buf_printf(out, "/set %s: %s\n", row->name, row->help);
+    put_range(row, out);
+    return true;
+}
+
 static const struct option_row *find_setting(struct chat *c, const char *name)
 {
     const struct option_row *row = find_foreign(name);
@@ -147,11 +165,7 @@ bool command_set(struct chat *c, const char *args)
         ok = set(c, "/set: ", row, value);
     } else if (row) {
         put_setting(c->options, row, &out);
-        buf_puts(&out, "it can be ");
-        option_takes(row, &out);
-        if (is_list)
-            buf_printf(&out, ", or several between commas; /set %s= takes them back",
-                       row->name);
+        put_range(row, &out);
         chat_tell(c, FACE_INFO, "%s", buf_str(&out));
     }
     buf_free(&out);
