@@ -176,6 +176,7 @@ static void loaded(struct chat *c)
         model_tell_system(c);
         session_ready(c);
     }
+    model_explain_wrong_bias(c);
 }
 
 static void load_failed(struct chat *c)

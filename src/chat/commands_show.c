@@ -98,10 +98,13 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
 static bool set_option(struct chat *c, const struct option_row *row, const char *value,
                        struct err *err)
 {
-    if (option_id(row) != OPT_SCHEMA) return options_set(c->options, row, value, err);
+    const enum option_id id = option_id(row);
+    if (id != OPT_SCHEMA && id != OPT_LOGIT_BIAS)
+        return options_set(c->options, row, value, err);
     struct options *before = options_clone(c->options);
-    const bool ok = options_set(c->options, row, value, err) && schema_read(c, err);
-    if (!ok) options_revert(c->options, OPT_SCHEMA, before);
+    const bool ok = options_set(c->options, row, value, err) &&
+                    (id == OPT_SCHEMA ? schema_read(c, err) : model_has_biases(c, err));
+    if (!ok) options_revert(c->options, id, before);
     options_free(before);
     return ok;
 }

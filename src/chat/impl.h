@@ -281,6 +281,11 @@ void model_explain_bias(struct chat *c);
 bool model_takes_bias(const struct chat *c, int32_t id);
 /* Says so where one does not. */
 void model_explain_lost_bias(struct chat *c);
+/* Whether the model has all tokens that a bias names and that count; if not, no message can be
+ * answered. */
+bool model_has_biases(const struct chat *c, struct err *err);
+/* Says so where somebody can change it. */
+void model_explain_wrong_bias(struct chat *c);
 
 /* ---- what drafts (draft.c) ---- */
 

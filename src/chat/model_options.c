@@ -66,6 +66,27 @@ void model_explain_lost_bias(struct chat *c)
               (unsigned)engine_info(c->engine)->n_vocab);
 }
 
+bool model_has_biases(const struct chat *c, struct err *err)
+{
+    const struct option_biases *biases = &c->options->logit_bias;
+    const uint32_t n_vocab = engine_info(c->engine)->n_vocab;
+    for (size_t i = 0; i < biases->n; i++)
+        if (model_takes_bias(c, biases->items[i].id) &&
+            (uint32_t)biases->items[i].id >= n_vocab)
+            return err_set(err, ERR_USER,
+                           "logit-bias names token %d, but the vocabulary has %u tokens",
+                           (int)biases->items[i].id, (unsigned)n_vocab);
+    return true;
+}
+
+void model_explain_wrong_bias(struct chat *c)
+{
+    struct err err;
+    if (c->face->has_prompt && !model_has_biases(c, &err))
+        chat_tell(c, FACE_WARNING,
+                  "%s: no message is answered until /set logit-bias= takes it back", err.msg);
+}
+
 void model_explain_bias(struct chat *c)
 {
     if (c->options->logit_bias.n == 0) return;

@@ -237,6 +237,11 @@ static void test_bias(void **unused)
     go_on_with(&r, "/model " GUIDE);
     assert_true(said(&r, words));
     assert_true(said(&r, "; /set logit-bias= takes them back"));
+    assert_false(said(&r, "no message is answered"));
+    assert_true(line(&r, "/set logit-bias 2047=1"));
+    go_on_with(&r, "/model " OTHER_MODEL);
+    assert_true(said(&r, "; /set logit-bias= takes them back"));
+    assert_true(said(&r, "the vocabulary has 512 tokens: no message is answered until"));
     close_chat(&r);
 }
 

@@ -366,4 +366,9 @@ keys C-c
 check "  and can be dropped" shows 'is dropped'
 keys C-d
 left 0
+
+check "a bias of a token that the model does not have" start --private --logit-bias 99999=1
+check "  is warned of at once" shows 'logit-bias names token 99999, but the vocabulary has 2048 tokens'
+keys C-d
+left 0
 done_testing
