@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -26,7 +27,8 @@ static const char folder[] = "sessions", suffix[] = ".session";
 static bool is_name(const char *name)
 {
     size_t n = strlen(name);
-    if (n == 0 || n > MAX_NAME || name[0] == '.' || !utf8_valid(name, n)) return false;
+    if (ascii_is_blank(name, n) || n > MAX_NAME || name[0] == '.' || !utf8_valid(name, n))
+        return false;
     for (size_t i = 0; i < n;) {
         uint32_t c;
         i += (size_t)utf8_decode(name + i, n - i, &c);
@@ -41,7 +43,8 @@ char *sessions_path(const char *name, struct err *err)
         char shown[160];
         err_set(err, ERR_USER,
                 "'%s' cannot be the name of a session: expected at most %d bytes of UTF-8 "
-                "without a slash or a control character, and no point at the beginning",
+                "without a slash or a control character, not only blanks, and no point at the "
+                "beginning",
                 printable(shown, sizeof shown, name, strlen(name)), MAX_NAME);
         return NULL;
     }

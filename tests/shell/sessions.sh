@@ -344,6 +344,8 @@ check "an unknown word" go 2 sessions what
 check "  is answered with those that are known" says "expected one of: list, show, export, rm, check"
 
 # A name that no session can have.
+check "a name of blanks" go 4 -s ' ' -p hello </dev/null
+check "  is said to be none" says "' ' cannot be the name of a session"
 for form in '' --json; do
     check "a name that cannot be $form" go 4 -s a/b $form -p hello </dev/null
     check "  is said, and nothing of the model" eval 'says "'"'a/b'"' cannot be the name of a session" && [ "$(wc -l <"$dir/err")" = 1 ]'

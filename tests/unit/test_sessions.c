@@ -125,7 +125,8 @@ static void test_unreadable(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", ".", ".x", "a/b", "a\nb", "a\x7f", "\xff"};
+    static const char *const bad[] = {"",    " ",    " \t ",  ".",   ".x",
+                                      "a/b", "a\nb", "a\x7f", "\xff"};
     struct err err;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(sessions_path(bad[i], &err));
@@ -135,7 +136,7 @@ static void test_names(void **state)
     assert_string_equal(err.msg,
                         "'tab\\tname' cannot be the name of a session: expected at most "
                         "100 bytes of UTF-8 without a slash or a control character, "
-                        "and no point at the beginning");
+                        "not only blanks, and no point at the beginning");
     char *path = sessions_path("two words", &err), *name = sessions_name(path);
     assert_string_equal(name, "two words");
     free(path);
