@@ -134,9 +134,11 @@ static int run(struct options *o, int argc, char **argv)
         return usage_error(NULL, "%s", err.msg);
     int status;
     /* Help of a word that nothing knows, as by "hearth help benhc", is no help. */
-    bool done = !(o->help && args.n_rest > 0) && answer_at_once(o, &status);
-    if (!done && args.n_rest > 0) {
-        status = unexpected(args.rest[0]);
+    const bool is_more = args.n_rest > 0;
+    bool done = !(is_more && (o->help || o->version)) && answer_at_once(o, &status);
+    if (!done && is_more) {
+        status = o->version && !o->help ? usage_error("version", "takes nothing after it")
+                                        : unexpected(args.rest[0]);
         done = true;
     }
     free(args.rest);

@@ -330,5 +330,11 @@ for words in "help benhc" "benhc --help"; do
     check "$words" exits 2 "$hearth" $words
     check "  is told what it may have been" grep -qF "benhc: unexpected argument, did you mean hearth bench?" "$dir/err"
 done
+for words in "version x" "--version x"; do
+    # shellcheck disable=SC2086
+    check "$words" exits 2 "$hearth" $words
+    check "  is too much" says "version: takes nothing after it"
+done
+check "version alone" cmp <("$hearth" version) <("$hearth" --version)
 check "help alone" cmp <("$hearth" help) <("$hearth" --help)
 done_testing
