@@ -21,8 +21,8 @@ static void explain_prompt(struct chat *c, const struct spans *prompt, bool fold
 {
     if (!has_text(prompt) && !c->said.no_text) {
         chat_tell(c, FACE_WARNING,
-                  "the template leaves out what you say: the model sees only its own words "
-                  "(/show prompt)");
+                  "the template leaves out what you say: the model sees only its own words%s",
+                  c->face->has_prompt ? " (/show prompt)" : "");
         c->said.no_text = true;
     }
     if (folded && !c->said.folded) {

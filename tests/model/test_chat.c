@@ -704,8 +704,13 @@ static void test_templates(void **unused)
     open_chat(&r, false, args);
     free(ask(&r, "x"));
     assert_true(said(&r, "warning: the template leaves out what you say"));
-    free(ask(&r, "x")); /* said once */
+    assert_false(said(&r, "/show")); /* there is nobody to ask for it */
+    free(ask(&r, "x"));              /* said once */
     assert_false(said(&r, "leaves out"));
+    close_chat(&r);
+    open_chat(&r, true, args);
+    free(ask(&r, "x"));
+    assert_true(said(&r, "sees only its own words (/show prompt)"));
     close_chat(&r);
 
     f = fopen(path, "w");
