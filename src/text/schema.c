@@ -301,7 +301,10 @@ static grammar_place literals(struct build *b, const json_t *schema, grammar_pla
         at = is_some ? grammar_either(b->g, at, one) : one;
         is_some = true;
     }
-    if (!is_some) fail(b, "%s: expected values of the schema's type", only ? "const" : "enum");
+    if (n == 0)
+        fail(b, "enum: expected a list of one value or more");
+    else if (!is_some)
+        fail(b, "%s: expected values of the schema's type", only ? "const" : "enum");
     return at;
 }
 
