@@ -55,9 +55,16 @@ enum {
     OP_NOT_IN,
 };
 
+/* A name that a body has for itself, and an undefined value of that name. */
+struct unset {
+    const struct value *name, *value;
+    struct unset *next;
+};
+
 struct nodes {
     struct node **at;
     size_t n, cap;
+    struct unset *unset; /* of a body: what is so until it sets it */
 };
 
 struct keyword {

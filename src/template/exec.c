@@ -368,6 +368,8 @@ enum flow exec(struct eval *e, const struct nodes *body)
 {
     enum flow flow = FLOW_NEXT;
     work_enter(e->w);
+    for (const struct unset *u = body->unset; u; u = u->next)
+        scope_set(e->w, e->scope, u->name, u->value);
     for (size_t i = 0; i < body->n && flow == FLOW_NEXT; i++) {
         work_burn(e->w, 1);
         e->w->line = body->at[i]->line;

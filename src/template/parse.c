@@ -107,7 +107,7 @@ static struct node *parse_statement(struct parser *p);
 static struct nodes parse_until(struct parser *p, const char *ends, const char *tag,
                                 unsigned line)
 {
-    struct nodes body = {NULL, 0, 0};
+    struct nodes body = {.n = 0};
     work_enter(p->w);
     for (;;) {
         struct node *n;
@@ -179,7 +179,9 @@ static struct node *parse_if(struct parser *p, struct node *n)
         }
         struct if_branch *branch = &n->branch.branches[n->branch.n++];
         branch->test = test;
+        p->level->n_branches++;
         branch->body = parse_body(p, test ? "elif else endif" : "endif", "if", n->line);
+        p->level->n_branches--;
         if (parser_skip_name(p, "endif")) return n;
         test = NULL;
         if (parser_skip_name(p, "elif"))
@@ -189,21 +191,37 @@ static struct node *parse_if(struct parser *p, struct node *n)
     }
 }
 
+/* The `if` of a loop, which sees its targets and sets nothing. */
+static struct node *parse_for_filter(struct parser *p, struct for_node *f)
+{
+    level_begin(p, NULL);
+    level_each(p, f->target, level_read);
+    struct node *filter = parse_expression(p, true);
+    level_end(p);
+    return filter;
+}
+
 static struct node *parse_for(struct parser *p, struct node *n)
 {
     struct for_node *f = n->loop = work_zalloc(p->w, 1, sizeof *f);
     f->target = parse_target(p, false, "in");
     if (!parser_skip_name(p, "in")) parser_fail(p, "'in'");
     f->iter = parse_tuple(p, false, "recursive");
-    if (parser_skip_name(p, "if")) f->filter = parse_expression(p, true);
+    if (parser_skip_name(p, "if")) f->filter = parse_for_filter(p, f);
     f->recursive = parser_skip_name(p, "recursive");
     p->loops++;
+    level_begin(p, &f->body);
+    level_given(p, "loop");
+    level_each(p, f->target, level_read);
     f->body = parse_body(p, "else endfor", "for", n->line);
+    level_end(p);
     p->loops--;
+    level_begin(p, &f->otherwise);
     if (parser_skip_name(p, "else"))
         f->otherwise = parse_closed(p, "endfor", "for", n->line);
     else
         p->token++; /* endfor */
+    level_end(p);
     return n;
 }
 
@@ -214,17 +232,22 @@ static struct node *parse_set(struct parser *p, struct node *n)
     if (parser_skip_op(p, '=')) {
         n->kind = NODE_SET;
         n->set.value = parse_tuple(p, true, NULL);
-        return n;
+    } else {
+        n->set.value = parse_filters(p, parser_node(p, NODE_BODY), false);
+        level_begin(p, &n->set.body);
+        n->set.body = parse_captured(p, "endset", "set", n->line);
+        level_end(p);
     }
-    n->set.value = parse_filters(p, parser_node(p, NODE_BODY), false);
-    n->set.body = parse_captured(p, "endset", "set", n->line);
+    level_each(p, n->set.target, level_set);
     return n;
 }
 
 static struct node *parse_filter_block(struct parser *p, struct node *n)
 {
     n->set.value = parse_filters(p, parser_node(p, NODE_BODY), true);
+    level_begin(p, &n->set.body);
     n->set.body = parse_captured(p, "endfilter", "filter", n->line);
+    level_end(p);
     return n;
 }
 
@@ -241,6 +264,7 @@ static void parse_signature(struct parser *p, struct macro_node *m)
             m->defaults = work_grow(p->w, m->defaults, m->n_params, cap, sizeof *m->defaults);
         }
         m->params[m->n_params] = parser_intern(p, parser_expect_name(p));
+        level_read(p, m->params[m->n_params]);
         m->defaults[m->n_params] = NULL;
         if (parser_skip_op(p, '=')) {
             m->defaults[m->n_params] = parse_expression(p, true);
@@ -261,12 +285,22 @@ static bool is_param(const struct macro_node *m, const char *name)
     return false;
 }
 
-/* The body of a macro or call block, and what it mentions. */
+/* A level of a macro or call block, with what it may be given unasked. */
+static void begin_macro(struct parser *p, struct macro_node *m)
+{
+    static const char *const names[] = {"caller", "kwargs", "varargs"};
+    level_begin(p, &m->body);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        level_given(p, names[i]);
+}
+
+/* The body of a macro or call block, and what it mentions; its level ends. */
 static void parse_macro_body(struct parser *p, struct macro_node *m, const char *end,
                              const char *tag, unsigned line)
 {
     size_t callers = p->n_callers, kwargs = p->n_kwargs, varargs = p->n_varargs;
     m->body = parse_captured(p, end, tag, line);
+    level_end(p);
     m->uses_caller = p->n_callers > callers;
     m->uses_kwargs = p->n_kwargs > kwargs && !is_param(m, "kwargs");
     m->uses_varargs = p->n_varargs > varargs && !is_param(m, "varargs");
@@ -276,6 +310,8 @@ static struct node *parse_macro(struct parser *p, struct node *n)
 {
     struct macro_node *m = n->macro = work_zalloc(p->w, 1, sizeof *m);
     m->name = parser_intern(p, parser_expect_name(p));
+    level_set(p, m->name);
+    begin_macro(p, m);
     parse_signature(p, m);
     parse_macro_body(p, m, "endmacro", "macro", n->line);
     return n;
@@ -285,8 +321,12 @@ static struct node *parse_call_block(struct parser *p, struct node *n)
 {
     struct macro_node *m = n->call_block.macro = work_zalloc(p->w, 1, sizeof *m);
     m->name = parser_intern(p, text_literal("caller"));
+    begin_macro(p, m);
     if (parser_at_op(p, '(')) parse_signature(p, m);
+    struct level *inside = p->level;
+    level_end(p);
     n->call_block.call = parse_expression(p, true);
+    p->level = inside;
     if (n->call_block.call->kind != NODE_CALL) work_fail(p->w, "{%% call %%} needs a call");
     parse_macro_body(p, m, "endcall", "call", n->line);
     return n;
@@ -300,14 +340,20 @@ static struct node *parse_with(struct parser *p, struct node *n)
         parser_expect_op(p, '=');
         nodes_add(p->w, &n->with.values, parse_expression(p, true));
     }
+    level_begin(p, &n->with.body);
+    for (size_t i = 0; i < n->with.targets.n; i++)
+        level_each(p, n->with.targets.at[i], level_read);
     n->with.body = parse_closed(p, "endwith", "with", n->line);
+    level_end(p);
     return n;
 }
 
 /* transformers' mark around what the assistant says; the text stays as it is. */
 static struct node *parse_generation(struct parser *p, struct node *n)
 {
+    level_begin(p, &n->items);
     n->items = parse_captured(p, "endgeneration", "generation", n->line);
+    level_end(p);
     return n;
 }
 
@@ -315,7 +361,9 @@ static struct node *parse_block(struct parser *p, struct node *n)
 {
     parser_expect_name(p);
     if (!parser_skip_name(p, "scoped")) parser_skip_name(p, "required");
+    level_begin(p, &n->items);
     n->items = parse_closed(p, "endblock", "block", n->line);
+    level_end(p);
     if (p->token->type == TOKEN_NAME) p->token++;
     return n;
 }
@@ -370,5 +418,7 @@ void parse(struct template *t, const char *source, size_t n)
     t->names = value_make_dict(p.w)->dict;
     t->variables = value_make_dict(p.w)->dict;
     p.token = lex(p.w, source, n);
+    level_begin(&p, &t->body);
     t->body = parse_until(&p, NULL, NULL, 1);
+    levels_finish(&p);
 }

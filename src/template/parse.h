@@ -9,12 +9,22 @@
 #include "template/ast.h"
 #include "template/lex.h"
 
+/* What has variables of its own, while it is parsed. */
+struct level {
+    struct level *parent, *older; /* around it; begun before it */
+    struct nodes *body;           /* NULL: an expression */
+    struct dict *mentioned;       /* the names that stand in it, but not in levels within */
+    struct unset *own;            /* those of them that it sets and has not read before */
+    unsigned n_branches;          /* of `if`, around what is being parsed */
+};
+
 struct parser {
     struct work *w;
     struct template *t;
     const struct token *token;             /* the current one */
     unsigned loops;                        /* open around here, within the same macro */
     size_t n_callers, n_kwargs, n_varargs; /* mentions of these names so far */
+    struct level *level, *levels;          /* the one around here; the newest */
 };
 
 /* Parses the source (UTF-8, lines ended by \n) into t->body. Fails with line and reason. */
@@ -49,5 +59,26 @@ struct node *parse_tuple(struct parser *p, bool with_cond, const char *end);
 struct node *parse_target(struct parser *p, bool with_namespace, const char *end);
 /* Filters from here on, `|` first unless inline, over subject. */
 struct node *parse_filters(struct parser *p, struct node *subject, bool start_inline);
+
+/* ---- levels.c: which names are whose ----
+ *
+ * Jinja decides that from the text (idtracking.py), not while it renders: a name that a level
+ * sets, whatever happens, without having read it before is its own where no level around it
+ * mentions the name. Levels within see it as undefined until it is set, though the rendering
+ * may have a variable of that name. */
+
+/* A level within the current one, or the first; its body stays where it is, NULL: it has none.
+ */
+void level_begin(struct parser *p, struct nodes *body);
+void level_end(struct parser *p);
+/* The current level reads, or is given, or sets this name. */
+void level_read(struct parser *p, const struct value *name);
+void level_given(struct parser *p, const char *name);
+void level_set(struct parser *p, const struct value *name);
+/* f for each name of a target. */
+void level_each(struct parser *p, const struct node *target,
+                void (*f)(struct parser *p, const struct value *name));
+/* Tells the bodies, once all is parsed. */
+void levels_finish(struct parser *p);
 
 #endif

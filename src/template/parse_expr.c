@@ -253,6 +253,13 @@ static struct node *parse_name(struct parser *p)
     return n;
 }
 
+static struct node *parse_variable(struct parser *p)
+{
+    struct node *n = parse_name(p);
+    if (n->kind == NODE_NAME) level_read(p, n->value);
+    return n;
+}
+
 static struct node *parse_strings(struct parser *p)
 {
     unsigned line = p->token->line;
@@ -306,7 +313,7 @@ static struct node *parse_primary(struct parser *p)
 {
     const struct token *t = p->token;
     switch (t->type) {
-    case TOKEN_NAME: return parse_name(p);
+    case TOKEN_NAME: return parse_variable(p);
     case TOKEN_STRING: return parse_strings(p);
     case TOKEN_INTEGER:
         p->token++;

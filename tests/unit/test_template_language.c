@@ -434,6 +434,43 @@ static void test_scopes(void **state)
     check_all(examples, sizeof examples / sizeof *examples);
 }
 
+/* Whose a name is, its own body's or the rendering's, shows in the text and not only when it is
+ * set. */
+static void test_levels(void **state)
+{
+    static const struct example examples[] = {
+        {"{% for i in [1, 2] %}[{{ a }}]{% endfor %}{% set a = 2 %}{{ a }}", "[][]2"},
+        {"{{ a }}{% for i in [1, 2] %}[{{ a }}]{% endfor %}{% set a = 2 %}{{ a }}", "5[5][5]2"},
+        {"{% for i in [1, 2] %}[{{ a }}]{% endfor %}{% if i %}{% set a = 2 %}{% endif %}{{ a "
+         "}}",
+         "[5][5]5"},
+        {"{% if true %}{% for i in [1] %}[{{ a }}]{% endfor %}{% endif %}{% set a, b = 2, 3 "
+         "%}{{ a }}",
+         "[]2"},
+        {"{% macro m() %}[{{ a }}]{% endmacro %}{{ m() }}{% set a = a %}{{ m() }}", "[5][5]"},
+        {"{% macro m() %}[{{ a }}]{% endmacro %}{{ m() }}{% set a %}x{% endset %}{{ m() }}",
+         "[][x]"},
+        {"{% for i in [1, 2] %}{% with %}[{{ a }}]{% endwith %}{% set a = i %}{{ a }}{% endfor "
+         "%}{% filter upper %}{{ a }}{% endfilter %}",
+         "[]1[]25"},
+        {"{% for i in [1, 2] %}{% with %}[{{ a }}]{% endwith %}{% set a = i %}{{ a }}{% endfor "
+         "%}{{ a }}",
+         "[5]1[5]25"},
+        {"{% macro w() %}<{{ caller() }}>{% endmacro %}{% call w() %}{{ a is defined }}{% "
+         "endcall %}{% macro a() %}{% endmacro %}",
+         "<False>"},
+        {"{% set t %}{{ a }}{% endset %}{% for i in [1] if a %}{% else %}{% set a = 2 %}{{ a "
+         "}}{% endfor %}[{{ t }}]",
+         "[5]"},
+        {"{% for a in [1, 2] %}{% with %}{{ a }}{% endwith %}{% set a = 7 %}{{ a }}{% endfor "
+         "%}",
+         "1727"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        check_rendering(examples[i].source, "{\"a\":5}", examples[i].expected);
+}
+
 static void test_macros(void **state)
 {
     static const struct example examples[] = {
@@ -574,27 +611,17 @@ static void test_literals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arithmetic),
-        cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_printing),
-        cmocka_unit_test(test_comparing),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_string_methods),
-        cmocka_unit_test(test_formatting),
-        cmocka_unit_test(test_text_filters),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_dicts),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_macros),
-        cmocka_unit_test(test_tests),
-        cmocka_unit_test(test_undefined),
-        cmocka_unit_test(test_trim_and_lstrip),
-        cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_line_ends),
-        cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_printing),   cmocka_unit_test(test_comparing),
+        cmocka_unit_test(test_slices),     cmocka_unit_test(test_string_methods),
+        cmocka_unit_test(test_formatting), cmocka_unit_test(test_text_filters),
+        cmocka_unit_test(test_lists),      cmocka_unit_test(test_dicts),
+        cmocka_unit_test(test_json),       cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_macros),     cmocka_unit_test(test_tests),
+        cmocka_unit_test(test_undefined),  cmocka_unit_test(test_trim_and_lstrip),
+        cmocka_unit_test(test_signs),      cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_line_ends),  cmocka_unit_test(test_literals),
     };
     return cmocka_run_group_tests_name("template_language", tests, NULL, NULL);
 }
