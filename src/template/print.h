@@ -1,5 +1,5 @@
-/* Values as text, as Python prints them: str, repr, json.dumps. Each appends to a builder of the
- * rendering and fails through work_fail. Private to this folder. */
+/* Values as text, as Python prints them: str, repr, json.dumps. Each appends to a builder of
+ * the rendering and fails through work_fail. Private to this folder. */
 #ifndef TEMPLATE_PRINT_H
 #define TEMPLATE_PRINT_H
 
