@@ -523,8 +523,8 @@ void store_touch(struct store *s, const struct blob_id *id)
     free(path);
 }
 
-/* What points to the first job of this blob in the queue, or to the NULL at its end; the lock is
- * held. */
+/* What points to the first job of this blob in the queue, or to the NULL at its end; the lock
+ * is held. */
 static struct job **find_job(struct store *s, const struct blob_id *id)
 {
     struct job **at = &s->first;

@@ -36,10 +36,10 @@ static struct timeline_limits limits_of(const struct machine *m,
                                         const struct model_sizes *all, uint64_t room)
 {
     const uint64_t total = machine_share(room, &m->sizes, all);
-    return (struct timeline_limits){
-        .n_ctx = m->n_ctx,
-        .warm_bytes = machine_share(config->cache_ram_bytes, &m->sizes, all),
-        .total_bytes = total > 0 ? total : 1};
+    return (struct timeline_limits){.n_ctx = m->n_ctx,
+                                    .warm_bytes =
+                                        machine_share(config->cache_ram_bytes, &m->sizes, all),
+                                    .total_bytes = total > 0 ? total : 1};
 }
 
 static bool open_timeline(struct machine *m, const struct engine_config *config,
@@ -215,8 +215,7 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
               machine_draft_fits(m, err) && open_draft(m, config, type, watch->cancel, err);
     if (ok) {
         const struct model_sizes all = machine_sizes(m);
-        const struct timeline_limits limits =
-            limits_of(m, config, &all, machine_page_room(m));
+        const struct timeline_limits limits = limits_of(m, config, &all, machine_page_room(m));
         timeline_set_room(m->tl, limits.warm_bytes, limits.total_bytes);
         if (before) machine_save(before, watch->cancel, &ignored);
         close_draft(before);

@@ -100,8 +100,8 @@ static bool fit_context(struct machine *m, uint32_t want, struct err *err)
     return true;
 }
 
-/* What a token takes of what a model keeps: its keys and values, and its part of the states that
- * are kept now and then. Never 0. */
+/* What a token takes of what a model keeps: its keys and values, and its part of the states
+ * that are kept now and then. Never 0. */
 static double kept_per_token(const struct model_sizes *s)
 {
     return (double)s->kv_bytes_per_token + (double)s->window_bytes_per_token +

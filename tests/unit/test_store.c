@@ -422,8 +422,8 @@ static void test_raised(void **state)
     assert_int_equal(n_lowered, 2);
 }
 
-/* What is dropped while it waits is never written, wherever in the queue it is; what comes after
- * it is. */
+/* What is dropped while it waits is never written, wherever in the queue it is; what comes
+ * after it is. */
 static void test_drop_queued(void **state)
 {
     (void)state;
@@ -692,13 +692,12 @@ int main(void)
 #endif
         cmocka_unit_test(test_put_get),     cmocka_unit_test(test_hurry),
         cmocka_unit_test(test_busy),        cmocka_unit_test(test_raised),
-        cmocka_unit_test(test_drop_queued),
-        cmocka_unit_test(test_full),        cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_rooms),       cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_row),         cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_cap),
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_broken_off),
-        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_drop_queued), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_lent),        cmocka_unit_test(test_rooms),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_row),
+        cmocka_unit_test(test_modes),       cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_cap),         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_broken_off),  cmocka_unit_test(test_stale),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
