@@ -21,17 +21,22 @@ void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, s
         buf_printf(out, ", %s", readable_count(count, (uint64_t)n_tokens, "token"));
 }
 
-void chat_attach(struct chat *c, const char *text, size_t n)
+void chat_tell_paste(struct chat *c, const char *text, size_t n)
 {
     struct buf size = {0};
-    n = ascii_without_ends(text, n);
     chat_put_size(c, n, text, n, &size);
-    chat_put_before(c, text, n);
     chat_tell(c, FACE_INFO,
               "pasted %s; they go before your next message, Return alone sends them, Ctrl-C "
               "drops them",
               size.data);
     buf_free(&size);
+}
+
+void chat_attach(struct chat *c, const char *text, size_t n)
+{
+    n = ascii_without_ends(text, n);
+    chat_put_before(c, text, n);
+    chat_tell_paste(c, text, n);
 }
 
 void chat_drop_attached(struct chat *c)

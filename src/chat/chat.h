@@ -69,6 +69,8 @@ bool chat_bind(struct chat *c, const char *schema, struct err *err);
 void chat_put_before(struct chat *c, const char *text, size_t n);
 /* The same for a text that was pasted, and says how long it is. */
 void chat_attach(struct chat *c, const char *text, size_t n);
+/* Only says it, where the face puts the paste before a message later. */
+void chat_tell_paste(struct chat *c, const char *text, size_t n);
 /* Whether one waits: a message that is blank then sends it alone. */
 bool chat_has_paste(const struct chat *c);
 /* Drops what was pasted or read before the next message, and says so; false: there was nothing.

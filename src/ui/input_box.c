@@ -17,15 +17,11 @@
 
 static const char prompt[] = "> ";
 
-struct sent {
-    struct buf text;
-    bool is_pasted;
-};
-
 static struct {
-    struct sent *lines;
+    struct input_line *lines;
     size_t n, cap;
 } queue;
+static struct buf held; /* for the line that is not sent yet */
 static bool at_end, giving_up;
 static struct buf choices, viewed, asked; /* viewed, asked: the line and its prompt as UTF-8 */
 static FILE *nowhere;                     /* what readline writes to */
@@ -113,8 +109,9 @@ static void on_line(char *line)
         at_end = true;
     } else {
         MEM_GROW(queue.lines, queue.n, queue.cap);
-        struct sent *sent = &queue.lines[queue.n++];
-        *sent = (struct sent){.is_pasted = edit_keys_pasted()};
+        struct input_line *sent = &queue.lines[queue.n++];
+        *sent = (struct input_line){.held = held, .is_pasted = edit_keys_pasted()};
+        held = (struct buf){0};
         charset_take(line, strlen(line), &sent->text);
         /* Now, since the line that begins next stands behind it in the history. */
         hooks->sent(buf_str(&sent->text), sent->is_pasted);
@@ -178,9 +175,10 @@ void input_close(void)
     rl_callback_handler_remove();
     complete_install(NULL, NULL);
     for (size_t i = 0; i < queue.n; i++)
-        buf_free(&queue.lines[i].text);
+        input_line_free(&queue.lines[i]);
     free(queue.lines);
     memset(&queue, 0, sizeof queue);
+    buf_free(&held);
     buf_free(&choices);
     buf_free(&viewed);
     buf_free(&asked);
@@ -224,12 +222,17 @@ bool input_take_end(void)
     return is_end;
 }
 
-bool input_take(struct buf *text, bool *is_pasted)
+void input_line_free(struct input_line *line)
+{
+    buf_free(&line->text);
+    buf_free(&line->held);
+}
+
+bool input_take(struct input_line *line)
 {
     if (queue.n == 0) return false;
-    buf_free(text);
-    *text = queue.lines[0].text;
-    *is_pasted = queue.lines[0].is_pasted;
+    input_line_free(line);
+    *line = queue.lines[0];
     memmove(queue.lines, queue.lines + 1, --queue.n * sizeof *queue.lines);
     return true;
 }
@@ -237,6 +240,26 @@ bool input_take(struct buf *text, bool *is_pasted)
 size_t input_n_waiting(void)
 {
     return queue.n;
+}
+
+/* One behind the other, an empty line between them. */
+static void append_held(struct buf *out, const char *s, size_t n)
+{
+    if (out->len > 0 && n > 0) buf_puts(out, "\n\n");
+    buf_append(out, s, n);
+}
+
+void input_hold(const char *s, size_t n)
+{
+    append_held(&held, s, n);
+}
+
+bool input_take_held(struct buf *out)
+{
+    buf_free(out);
+    *out = held;
+    held = (struct buf){0};
+    return out->len > 0;
 }
 
 /* The bytes that a line has before its message: a slash before one that begins with a slash. */
@@ -267,18 +290,23 @@ void input_fill(const char *text, size_t n, bool is_message)
 
 void input_call_back(void)
 {
-    struct buf all = {0}, text = {0};
+    struct buf all = {0}, all_held = {0};
+    struct input_line line = {0};
     const bool is_alone = queue.n == 1;
-    bool is_pasted = false;
-    while (input_take(&text, &is_pasted)) {
-        const size_t at =
-            is_alone || is_pasted ? 0 : n_before_message(buf_str(&text), text.len);
+    while (input_take(&line)) {
+        const size_t at = is_alone || line.is_pasted
+                              ? 0
+                              : n_before_message(buf_str(&line.text), line.text.len);
         if (all.len > 0) buf_putc(&all, '\n');
-        buf_append(&all, buf_str(&text) + at, text.len - at);
+        buf_append(&all, buf_str(&line.text) + at, line.text.len - at);
+        append_held(&all_held, buf_str(&line.held), line.held.len);
     }
-    if (all.len > 0) input_fill(all.data, all.len, is_pasted || !is_alone);
+    append_held(&all_held, buf_str(&held), held.len);
+    buf_free(&held);
+    held = all_held;
+    if (all.len > 0) input_fill(all.data, all.len, line.is_pasted || !is_alone);
     buf_free(&all);
-    buf_free(&text);
+    input_line_free(&line);
 }
 
 void input_give_up(void)

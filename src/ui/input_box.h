@@ -36,12 +36,25 @@ void input_paste(void);
  * is gone. */
 bool input_take_end(void);
 
-/* Takes the line that was sent first; false if none waits. is_pasted: its beginning was pasted,
- * and it is no command, whatever it looks like. */
-bool input_take(struct buf *text, bool *is_pasted);
+/* A line that was sent. */
+struct input_line {
+    struct buf text;
+    struct buf held; /* what input_hold was given before it was sent, "" for nothing */
+    bool is_pasted;  /* its beginning was pasted: it is no command, whatever it looks like */
+};
+void input_line_free(struct input_line *line);
+/* Takes the line that was sent first; false if none waits. line is the owner's, replaced. */
+bool input_take(struct input_line *line);
 size_t input_n_waiting(void);
-/* Lines that wait go back into the editor, before what is being typed. */
+/* Lines that wait go back into the editor, before what is being typed, and what is held for
+ * them is held for it. */
 void input_call_back(void);
+
+/* Holds a text that goes with the line that is sent next, not with those that wait. */
+void input_hold(const char *s, size_t n);
+/* Takes what is held for the line that is not sent yet; false if nothing is. out is replaced.
+ */
+bool input_take_held(struct buf *out);
 
 /* Puts text into the line, before what was typed; is_message: sent again it is no command,
  * whatever it looks like. */

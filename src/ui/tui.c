@@ -198,6 +198,21 @@ static void cancel_loading(struct tui *t)
     chat_cancel(t->chat);
 }
 
+/* Whether something that was sent goes to the chat before what is pasted or typed now. */
+static bool has_waiting(const struct tui *t)
+{
+    return t->given || input_n_waiting() > 0;
+}
+
+/* What was pasted stands before the next message, once no other one comes before that. */
+static void give_held(struct tui *t)
+{
+    struct buf held = {0};
+    if (!has_waiting(t) && input_take_held(&held))
+        chat_put_before(t->chat, held.data, held.len);
+    buf_free(&held);
+}
+
 static void on_interrupt(struct tui *t)
 {
     enum chat_state state = chat_state(t->chat);
@@ -207,6 +222,7 @@ static void on_interrupt(struct tui *t)
         if (!signals_first_interrupt(&t->reply.cancelled_ms)) return;
         chat_cancel(t->chat);
         input_call_back();
+        give_held(t);
     } else if (t->mode != MODE_LINE) {
         tui_leave_mode(t);
     } else if (state == CHAT_LOADING && input_view().len == 0) {
@@ -257,16 +273,18 @@ static void begin_with(struct tui *t, const struct given *given)
 
 static void take_lines(struct tui *t)
 {
-    struct buf line = {0};
-    bool is_pasted;
+    struct input_line line = {0};
     if (t->given && chat_state(t->chat) == CHAT_IDLE && !t->is_loading) {
         begin_with(t, t->given);
         t->given = NULL;
     }
     while (t->status < 0 && chat_state(t->chat) == CHAT_IDLE && !t->is_loading &&
-           input_take(&line, &is_pasted))
-        tui_submit(t, &line, is_pasted);
-    buf_free(&line);
+           input_take(&line)) {
+        if (line.held.len > 0) chat_put_before(t->chat, line.held.data, line.held.len);
+        tui_submit(t, &line.text, line.is_pasted);
+    }
+    give_held(t);
+    input_line_free(&line);
 }
 
 /* --- Loading and ends --------------------------------------------------------------------- */
@@ -427,7 +445,13 @@ static void loop(struct tui *t)
 
 static void attach(const char *s, size_t n)
 {
-    chat_attach(the_tui->chat, s, n);
+    if (!has_waiting(the_tui)) {
+        chat_attach(the_tui->chat, s, n);
+        return;
+    }
+    n = ascii_without_ends(s, n);
+    input_hold(s, n);
+    chat_tell_paste(the_tui->chat, s, n);
 }
 
 static void run(struct tui *t, const struct options *o)

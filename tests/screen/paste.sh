@@ -119,4 +119,36 @@ while ! ends_in '>'; do keys C-h; done
 keys C-d
 left 0
 
+# A paste that is too large for the line goes with the message that is sent after it.
+printf ' conversation%.0s' {1..640} >"$dir/paste"
+mux load-buffer "$dir/paste"
+exports() { keys "/export $dir/said" Enter && within [ -s "$dir/said" ]; }
+# beside WORDS: how many messages there are, and which stands below the pasted text.
+beside() { grep -c '^ conversation conversation' "$dir/said" && grep -A2 '^ conversation conversation' "$dir/said" | tail -n 1; }
+fresh_shell
+start --tui -q "${endless[@]}" -n 300
+keys 'tell me all' Enter
+shows 'tok/s'
+keys '/set max-tokens 4' Enter 'the first' Enter
+mux paste-buffer -p
+keys 'the second' Enter
+check "a large paste while a message waits is told" shows 'pasted 8,320 bytes'
+check "  and goes" exports
+check "  with the one sent after it" [ "$(beside)" = $'1\nthe second' ]
+rm -f "$dir/said"
+keys '/set max-tokens 300' Enter '/clear' Enter 'tell me all' Enter
+shows 'tok/s'
+keys 'the third' Enter
+mux paste-buffer -p
+shows 'pasted 8,320 bytes'
+keys C-c
+check "  what waited comes back" last '> the third'
+keys C-u '/set max-tokens 4' Enter
+last '>'
+keys 'the fourth' Enter
+check "    and the paste goes" exports
+check "    with what is sent then" [ "$(beside)" = $'1\nthe fourth' ]
+keys C-d
+left 0
+
 done_testing
