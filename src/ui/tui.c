@@ -260,6 +260,15 @@ static void remember(const char *line, bool is_pasted)
         on_say(the_tui, FACE_WARNING, err.msg);
 }
 
+/* The view goes to the end now, and not when the line's turn comes: who has gone elsewhere
+ * since then reads. */
+static void on_sent(const char *line, bool is_pasted)
+{
+    struct tui *t = the_tui;
+    if (!ascii_is_blank(line, strlen(line)) || chat_has_paste(t->chat)) t->view.follows = true;
+    remember(line, is_pasted);
+}
+
 /* The turn of the command line. */
 static void begin_with(struct tui *t, const struct given *given)
 {
@@ -457,7 +466,7 @@ static void attach(const char *s, size_t n)
 static void run(struct tui *t, const struct options *o)
 {
     static const struct input_hooks hooks = {
-        {pause_screen, resume_screen, complain, tell, attach, NULL}, act, remember, draw};
+        {pause_screen, resume_screen, complain, tell, attach, NULL}, act, on_sent, draw};
     char *path = o->private_mode ? NULL : paths_in(PATHS_STATE, "history");
     struct err err;
     if (!history_open(path, &err)) on_say(t, FACE_WARNING, err.msg);

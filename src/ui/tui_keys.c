@@ -51,6 +51,7 @@ static void choose(struct tui *t)
     }
     buf_puts(&line, dialog_choice(&t->dialog));
     tui_leave_mode(t);
+    t->view.follows = true;
     tui_submit(t, &line, false);
     buf_free(&line);
 }

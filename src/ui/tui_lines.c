@@ -28,7 +28,6 @@ void tui_submit(struct tui *t, const struct buf *line, bool is_pasted)
     const bool is_command = !is_pasted && chat_wants_slash(text, line->len) && text[1] != '/';
     if (ascii_is_blank(text, line->len) && !chat_has_paste(t->chat)) return;
     t->reply.cancelled_ms = 0;
-    t->view.follows = true;
     transcript_begin(t->transcript, is_command ? text : NULL);
     if (is_pasted || ascii_is_blank(text, line->len))
         chat_say(t->chat, text, line->len);

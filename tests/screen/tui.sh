@@ -318,4 +318,29 @@ for asked in '' HEARTH_TUI=on; do
     hides 'status' && keys C-d
     shows 'status 0'
 done
+
+# A line that waited takes the view from nobody.
+start "${endless[@]}" -q -n 60
+keys '/help' Enter
+shows '//x sends'
+keys 'tell me all' Enter
+shows 'tok/s'
+keys 'and more' Enter Home F2
+within eval '! has_text " waiting"'
+check "who reads above goes on when a line that waited is sent" shows ' more rows, End'
+within eval '! has_text "tok/s │" || has_text "F1 help"'
+check "  to the end of the reply" shows '> /help'
+keys q
+last '>'
+keys PgUp
+shows ' more rows, End'
+keys 'x' Enter
+check "  and who sends a line now sees it" shows '> x'
+keys C-c
+# A message that was given up before its reply began comes back into the line.
+emptied() { keys C-u && sleep 0.1 && ends_in '>'; }
+within emptied
+keys C-d
+left 0
+
 done_testing
