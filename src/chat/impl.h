@@ -94,6 +94,7 @@ struct last_turn {
  * still the conversation. */
 struct context {
     uint32_t n_used, n_warm, n_drawn;
+    bool is_guess; /* rather than what the engine told */
     size_t n_messages;
     const struct message *last; /* only compared: it may be gone */
 };
@@ -142,6 +143,7 @@ struct turn {
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */
     char dropped[CHAT_QUOTE_BYTES];    /* how the last of them began */
+    struct context before;             /* as it was; for where nothing comes of it */
     struct buf answer;                 /* as it came, without reasoning */
     struct sanitiser reply, reasoning; /* filters of the two streams */
 };
@@ -359,6 +361,8 @@ void verify_event(struct chat *c, const struct engine_event *event);
 
 /* The conversation as it stands has n_used tokens, of which n_warm are computed. */
 void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm);
+/* What is known of it holds no more: it is another one, or another model's. */
+void context_forget(struct chat *c);
 
 /* ---- while nothing is asked (idle.c) ---- */
 

@@ -24,6 +24,7 @@ static bool open_model(struct chat *c, struct err *err)
     c->engine = engine_open(&c->config, err);
     c->state = CHAT_LOADING;
     c->last.there = false;
+    context_forget(c);
     c->said.folded = c->said.no_think = c->said.no_text = false;
     return c->engine != NULL;
 }

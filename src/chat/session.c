@@ -545,6 +545,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     ok = ok && may_let_go(c, err) && load(c, path, err) && template_choose(c, err);
     if (ok) {
         c->session.attempt = 0;
+        context_forget(c);
         chat_detach(c);
         if (c->engine) engine_resumes(c->engine, conversation_n(c->conversation) > 0);
         session_ready(c);

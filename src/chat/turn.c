@@ -105,6 +105,7 @@ static void give_up(struct chat *c)
     if (t->is_new) m = message_retain(conversation_at(c->conversation, n - 1));
     conversation_return(c->conversation, t->mark);
     t->mark = NULL;
+    c->context = t->before; /* what was computed is still there */
     if (!m) return;
     attach_again(c, m);
     size_t n_typed = m->len - t->n_attached;
@@ -124,6 +125,7 @@ static bool begin(struct chat *c)
     t->reply = t->reasoning = (struct sanitiser){0};
     t->n_cached = t->n_done = 0;
     t->prefill_from_ms = t->prefill_ms = 0;
+    t->before = c->context;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
         give_up(c);
@@ -396,7 +398,7 @@ static void end(struct chat *c, const struct engine_reply *r)
         give_up(c);
     else
         reply = add_reply(c, reply_join(c->turn.base, r), report.stop);
-    context_set(c, r->n_ctx_used, r->n_ctx_used);
+    if (reply) context_set(c, r->n_ctx_used, r->n_ctx_used);
     const bool had_ended =
         c->turn.base && report.stop == FACE_STOP_END && c->turn.answer.len == 0;
     finish(c, &report, reply);

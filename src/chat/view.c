@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ids.h"
 #include "base/printable.h"
 #include "chat/archive.h"
 #include "chat/impl.h"
 #include "chat/sessions.h"
+#include "engine/engine.h"
+#include "text/spans.h"
 
 const struct message *const *chat_path_now(const struct chat *c, size_t *n)
 {
@@ -47,18 +50,49 @@ void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm)
 }
 
 /* Whether nothing has changed the conversation since its tokens were counted. */
-static bool is_exact(const struct chat *c)
+static bool is_known(const struct chat *c)
 {
     return c->context.n_messages == conversation_n(c->conversation) &&
            c->context.last == last_message(c);
 }
 
-struct chat_status chat_status(const struct chat *c)
+void context_forget(struct chat *c)
 {
+    c->context = (struct context){.n_messages = SIZE_MAX};
+}
+
+/* The tokens that it would be; 0: nobody can tell. */
+static size_t count_whole(struct chat *c)
+{
+    struct spans prompt = {0};
+    struct ids ids = {0};
+    struct err ignored;
+    const size_t n = turn_whole(c, &prompt, &ignored) &&
+                             engine_prompt_ids(c->engine, &prompt, &ids, &ignored)
+                         ? ids.n
+                         : 0;
+    spans_free(&prompt);
+    ids_free(&ids);
+    return n;
+}
+
+/* After a change that the engine has not been told of. */
+static void guess_context(struct chat *c)
+{
+    const bool is_empty = conversation_n(c->conversation) == 0;
+    const uint32_t n_used = is_empty ? 0 : (uint32_t)count_whole(c);
+    const uint32_t n_warm = c->context.n_warm;
+    context_set(c, n_used, n_warm < n_used ? n_warm : n_used);
+    c->context.is_guess = !is_empty;
+}
+
+struct chat_status chat_status(struct chat *c)
+{
+    if (c->state == CHAT_IDLE && !is_known(c)) guess_context(c);
     struct chat_status out = {.saved = saved(c),
                               .n_used = c->context.n_used,
                               .n_warm = c->context.n_warm,
-                              .is_exact = is_exact(c),
+                              .is_exact = is_known(c) && !c->context.is_guess,
                               .n_drawn = c->context.n_drawn};
     if (c->session.archive) {
         char *name = sessions_name(archive_path(c->session.archive));

@@ -35,12 +35,13 @@ struct chat_status {
     char session[64];           /* "" if it has no name */
     enum chat_saved saved;
     uint32_t n_ctx;
-    /* Tokens of the conversation, and those of them that are computed. Not exact: as last
-     * known, and a command has changed the conversation since. */
+    /* Tokens of the conversation, and those of them that are computed. Not exact: a command has
+     * changed the conversation, or the model, since the engine counted them. */
     uint32_t n_used, n_warm;
     bool is_exact;
     uint32_t n_drawn; /* of the reply that is being written */
 };
-struct chat_status chat_status(const struct chat *c);
+/* Counts anew, once, what a command has changed. */
+struct chat_status chat_status(struct chat *c);
 
 #endif

@@ -321,7 +321,8 @@ static void end_loading(struct tui *t)
         return;
     }
     transcript_sync(t->transcript, t->chat, tui_shows_reasoning(t));
-    if (!t->was_loaded) greet(t); /* after /model the chat has said what is open */
+    t->reply = (struct tui_reply){0}; /* the last one was of the model before */
+    if (!t->was_loaded) greet(t);     /* after /model the chat has said what is open */
     t->was_loaded = true;
 }
 

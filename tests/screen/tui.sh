@@ -343,4 +343,37 @@ within emptied
 keys C-d
 left 0
 
+# What the bar counts is the conversation as it is.
+counts() { text | grep -oE '~?[0-9,]+/2,048' | grep -qxE "$1/2,048"; }
+start --tui --private --temp 0 --warm-typing off --cpu scalar -t 1 -n 4
+keys 'hello' Enter
+within counts '[1-9][0-9]*'
+last '>'
+before=$(text | grep -oE '[0-9,]+/2,048')
+printf ' conversation%.0s' {1..1280} >"$dir/paste"
+mux load-buffer "$dir/paste"
+mux paste-buffer -p
+shows 'pasted '
+keys 'and now?' Enter
+shows 'reading 1,'
+keys C-c
+check "a prompt that was given up" last '> and now?'
+check "  is not counted" within counts "${before%/*}"
+keys C-u
+last '>'
+keys C-c
+shows 'is dropped'
+keys 'hello again' Enter
+shows '> hello again'
+within eval '! counts "${before%/*}"'
+last '>'
+keys '/undo' Enter
+check "what /undo leaves is counted, nearly" within counts "~[1-9][0-9]?"
+keys "/model $guide" Enter
+check "another model has no rate of the one before" within eval '! has_text "tok/s │"'
+check "  and the same conversation" within counts "~[1-9][0-9]?"
+keys '/clear' Enter
+check "an empty conversation has no tokens" within counts 0
+keys C-d
+left 0
 done_testing
