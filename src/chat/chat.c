@@ -268,6 +268,11 @@ void chat_cancel(struct chat *c)
     if (e) engine_cancel(e);
 }
 
+void chat_stood_still(struct chat *c, double ms)
+{
+    if (c->state == CHAT_BUSY && c->work == WORK_TURN) turn_stood_still(c, ms);
+}
+
 /* ---- lines ---- */
 
 bool chat_bind(struct chat *c, const char *schema, struct err *err)

@@ -50,6 +50,8 @@ enum chat_state chat_state(const struct chat *c);
 const struct err *chat_error(const struct chat *c); /* CHAT_FAILED */
 /* Whether the session could be written so far; true if there is none to write. */
 bool chat_saves(const struct chat *c);
+/* The process was stopped for so long, which is no time of the turn that runs. */
+void chat_stood_still(struct chat *c, double ms);
 /* Stops loading, prefill or the reply within milliseconds; what was said is kept. */
 void chat_cancel(struct chat *c);
 

@@ -139,6 +139,7 @@ struct turn {
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
     double prefill_from_ms;            /* when it first did; 0: not yet */
     double prefill_ms;                 /* between that and the last time */
+    double still_ms[2];                /* the process was stopped: in prefill, in the reply */
     char unanswered[CHAT_QUOTE_BYTES]; /* how the message began that this one stands for */
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */
@@ -319,6 +320,8 @@ bool turn_retry(struct chat *c, const uint64_t *seed);
 bool turn_continue(struct chat *c);
 /* Handles one event of the turn. */
 void turn_event(struct chat *c, const struct engine_event *event);
+/* The process was stopped for so long. */
+void turn_stood_still(struct chat *c, double ms);
 /* Forgets what runs: before the chat is freed. */
 void turn_forget(struct chat *c);
 

@@ -273,6 +273,12 @@ static void show_rest(struct chat *c)
     show(c, FACE_REPLY, &c->turn.reply, &end);
 }
 
+/* What is left of a time without the one that the process was stopped in it. */
+static double without(double ms, double still_ms)
+{
+    return ms > still_ms ? ms - still_ms : 0;
+}
+
 /* ---- the reply as a message ---- */
 
 static void set_answer(struct chat *c, struct message *m)
@@ -384,8 +390,8 @@ static void end(struct chat *c, const struct engine_reply *r)
         .n_accepted = r->n_accepted,
         .n_steps = r->n_steps,
         .plain_ms = r->plain_ms,
-        .prefill_ms = r->prefill_ms,
-        .decode_ms = r->decode_ms,
+        .prefill_ms = without(r->prefill_ms, c->turn.still_ms[0]),
+        .decode_ms = without(r->decode_ms, c->turn.still_ms[1]),
         .n_ctx_used = r->n_ctx_used,
         .n_ctx = r->n_ctx,
         .reply_seed = r->reply_seed,
@@ -477,7 +483,7 @@ static void count_prefill(struct chat *c, const struct engine_event *event)
     t->n_cached = (uint32_t)event->cached;
     t->n_done = (uint32_t)event->done;
     if (t->prefill_from_ms == 0) t->prefill_from_ms = now;
-    t->prefill_ms = now - t->prefill_from_ms;
+    t->prefill_ms = without(now - t->prefill_from_ms, t->still_ms[0]);
 }
 
 void turn_event(struct chat *c, const struct engine_event *event)
@@ -510,6 +516,11 @@ void turn_event(struct chat *c, const struct engine_event *event)
     case EVENT_VERIFIED:
     case EVENT_DRAFT: break;
     }
+}
+
+void turn_stood_still(struct chat *c, double ms)
+{
+    c->turn.still_ms[c->context.n_drawn > 0] += ms;
 }
 
 void turn_forget(struct chat *c)

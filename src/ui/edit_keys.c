@@ -313,6 +313,7 @@ static int wait_for_key(FILE *in)
         if (signals_take(SIGTSTP)) {
             terminal->pause();
             signals_stop_here();
+            if (signals_leaving()) return EOF;
             tty_return();
             terminal->resume();
         }

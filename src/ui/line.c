@@ -317,12 +317,24 @@ static void on_turn_end(void *user, const struct face_report *report)
 
 /* --- Signals ------------------------------------------------------------------------------ */
 
+/* The time that the process was stopped is none of what runs. */
+static void leave_stop_out(struct line *l, double before_ms)
+{
+    const double ms = signals_stopped_ms() - before_ms;
+    l->progress.began_ms += ms;
+    chat_stood_still(l->chat, ms);
+}
+
 static void stop_here(struct line *l)
 {
     progress_clear(&l->progress);
     prompt_pause();
     tty_lend();
+    const double before_ms = signals_stopped_ms();
     signals_stop_here();
+    leave_stop_out(l, before_ms);
+    /* Who is ended while stopped is in the background: the terminal is the shell's. */
+    if (signals_leaving()) return;
     tty_return();
     prompt_resume();
 }
@@ -361,8 +373,9 @@ static void resize(struct line *l)
 static void on_signals(struct line *l)
 {
     signals_drain();
+    if (!signals_leaving() && signals_take(SIGTSTP)) stop_here(l);
     if (signals_leaving()) l->status = signals_leaving();
-    if (signals_take(SIGTSTP)) stop_here(l);
+    if (l->status >= 0) return;
     if (signals_take(SIGCONT)) {
         /* Somebody else stopped us, and a shell has used the terminal since. */
         prompt_pause();

@@ -16,6 +16,7 @@
 #include "ui/wrap.h"
 
 static bool shown, lifted;
+static bool paused; /* the terminal is given away */
 static char *marker_shown;
 static struct buf fill; /* for the next prompt */
 static enum prompt_got got;
@@ -330,6 +331,8 @@ void prompt_resize(void)
 
 void prompt_pause(void)
 {
+    if (paused) return;
+    paused = true;
     if (!shown) {
         mark_pastes(false);
         return;
@@ -347,6 +350,7 @@ void prompt_pause(void)
 
 void prompt_resume(void)
 {
+    paused = false;
     if (!shown) {
         mark_pastes(true);
         return;

@@ -19,6 +19,7 @@ static int ends[2] = {-1, -1};
 /* When the first Ctrl-C came that nobody took yet. Signals are blocked in the handler. */
 static double untaken_ms;
 static atomic_bool makes_room;
+static double stopped_ms;
 
 void signals_make_room(bool wanted)
 {
@@ -153,6 +154,11 @@ int signals_leaving(void)
     return signals_come(SIGHUP) ? EXIT_SIGHUP : 0;
 }
 
+double signals_stopped_ms(void)
+{
+    return stopped_ms;
+}
+
 void signals_stop_here(void)
 {
     struct sigaction old, act = {.sa_handler = SIG_DFL};
@@ -161,7 +167,9 @@ void signals_stop_here(void)
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     pthread_sigmask(SIG_UNBLOCK, &stop, &mask);
+    const double from_ms = clock_ms();
     raise(SIGTSTP);
+    stopped_ms += clock_ms() - from_ms;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     sigaction(SIGTSTP, &old, NULL);
     /* What stopped and woke this process is dealt with. */

@@ -71,7 +71,8 @@ static void stop_here(void)
     screen_pause();
     tty_lend();
     signals_stop_here();
-    resume_screen();
+    /* Who is ended while stopped is in the background: the terminal is the shell's. */
+    if (!signals_leaving()) resume_screen();
 }
 
 /* --- What the chat says ------------------------------------------------------------------- */
@@ -235,8 +236,9 @@ static void on_interrupt(struct tui *t)
 static void on_signals(struct tui *t)
 {
     signals_drain();
+    if (!signals_leaving() && signals_take(SIGTSTP)) stop_here();
     if (signals_leaving()) t->status = signals_leaving();
-    if (signals_take(SIGTSTP)) stop_here();
+    if (t->status >= 0) return;
     if (signals_take(SIGCONT)) {
         /* Somebody else stopped us, and a shell has used the terminal since. */
         pause_screen();
@@ -420,6 +422,17 @@ static void warm(struct tui *t)
     chat_warm(t->chat, line.text, line.len);
 }
 
+/* The time that the process was stopped is none of what runs. */
+static void leave_stop_out(struct tui *t)
+{
+    const double ms = signals_stopped_ms() - t->stopped_ms;
+    if (ms <= 0) return;
+    t->stopped_ms += ms;
+    t->work.began_ms += ms;
+    if (t->figures.from_ms > 0) t->figures.from_ms += ms;
+    chat_stood_still(t->chat, ms);
+}
+
 static void loop(struct tui *t)
 {
     double rest_at = clock_ms() + CHAT_REST_MS;
@@ -435,6 +448,7 @@ static void loop(struct tui *t)
         if (typed || fds[1].revents) on_signals(t); /* a paste looks after them itself */
         if (fds[2].revents) t->frame.is_due = true;
         if (t->status >= 0) break;
+        leave_stop_out(t);
         follow_chat(t);
         take_lines(t);
         end_with_chat(t);

@@ -115,6 +115,40 @@ for face in --plain --tui; do
     check "  SIGTERM ends the wait" within eval '! kill -0 "$(cat "$dir/pid")" 2>/dev/null'
 done
 
+# Ended while it is stopped it touches the terminal no more, which is the shell's.
+is_gone() { ! kill -0 "$(cat "$dir/pid")" 2>/dev/null; }
+for face in --plain --tui; do
+    for state in typing answering; do
+        start $face "${endless[@]}"
+        if [ $state = typing ]; then keys 'a line'; else asks 'tell me all'; fi
+        keys C-z
+        last 'shell:'
+        keys 'kill %+; clear' Enter
+        check "SIGTERM while stopped, $state, $face" within is_gone
+        is_gone || signal KILL
+        keys Enter # so bash, before its next prompt, says how the job ended
+        fresh_shell
+    done
+done
+
+# The time that it was stopped is none of the reply's.
+took() { text | tr -s '\n ' ' ' | grep -oE '[0-9,]+ generated at [0-9.,]+ tok/s' | tr -d , | awk '{ exit !($1 / $4 < 4) }'; }
+for face in --plain --tui; do
+    start $face "${endless[@]}"
+    asks 'tell me all'
+    keys C-z
+    last 'shell:'
+    sleep 5
+    keys 'clear; fg; echo "status $?"; stty -g >'"$dir/after" Enter
+    goes_on
+    keys C-c
+    within has_stopped 1
+    check "a stop takes none of a reply's time, $face" took
+    last '>'
+    keys C-d
+    left 0
+done
+
 # What was typed and not sent is there at the next start.
 for face in --plain --tui; do
     for name in HUP TERM; do
