@@ -5,6 +5,8 @@
 
 #include "base/utf8.h"
 
+enum { ZWNJ = 0x200c, ZWJ = 0x200d };
+
 bool printable_char(uint32_t cp)
 {
     if (cp < 0x20 || (cp >= 0x7f && cp < 0xa0)) return false;
@@ -23,13 +25,53 @@ bool printable_char(uint32_t cp)
     return (cp & 0xfffe) != 0xfffe && !(cp >= 0xfdd0 && cp <= 0xfdef);
 }
 
-/* The escape (or the character itself) at s; sets *len to the bytes it stands for. */
-static size_t escape(char out[16], const char *s, size_t n, size_t *len)
+/* What may stand beside a joiner in an emoji: pictographs, skin tones, selectors, keycaps. */
+static bool is_emoji_part(uint32_t cp)
+{
+    return (cp >= 0x1f000 && cp <= 0x1faff) || (cp >= 0x2190 && cp <= 0x2bff) || cp == 0xfe0f ||
+           cp == 0x20e3 || cp == 0xa9 || cp == 0xae || cp == 0x3030 || cp == 0x303d;
+}
+
+/* Letters and marks of scripts that use joiners: Arabic and its kin, the Indic scripts, Khmer,
+ * Mongolian. */
+static bool is_joining_script(uint32_t cp)
+{
+    return (cp >= 0x0620 && cp <= 0x08ff) || (cp >= 0x0900 && cp <= 0x0dff) ||
+           (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x18af) ||
+           (cp >= 0xa840 && cp <= 0xa8ff) || (cp >= 0xfb50 && cp <= 0xfdcf) ||
+           (cp >= 0xfe70 && cp <= 0xfefc);
+}
+
+bool printable_joins(uint32_t before, uint32_t joiner, uint32_t after)
+{
+    if (is_joining_script(before)) return is_joining_script(after);
+    return joiner == ZWJ && is_emoji_part(before) && is_emoji_part(after) && after != 0xfe0f;
+}
+
+bool printable_is_joiner(uint32_t cp)
+{
+    return cp == ZWNJ || cp == ZWJ;
+}
+
+static uint32_t char_at(const char *s, size_t n)
+{
+    uint32_t cp;
+    return utf8_decode(s, n, &cp) > 0 ? cp : 0;
+}
+
+/* The escape (or the character itself) at s; sets *len to the bytes it stands for. *before is
+ * the character that stands before it, and then this one; 0 for an escape. */
+static size_t escape(char out[16], const char *s, size_t n, size_t *len, uint32_t *before)
 {
     uint32_t cp = 0;
     int valid = utf8_decode(s, n, &cp);
     *len = valid > 0 ? (size_t)valid : 1;
-    if (valid > 0 && printable_char(cp)) {
+    const bool shows =
+        valid > 0 &&
+        (printable_is_joiner(cp) ? printable_joins(*before, cp, char_at(s + *len, n - *len))
+                                 : printable_char(cp));
+    *before = shows ? cp : 0;
+    if (shows) {
         memcpy(out, s, *len);
         return *len;
     }
@@ -46,9 +88,10 @@ static size_t escape(char out[16], const char *s, size_t n, size_t *len)
 const char *printable(char *out, size_t cap, const char *s, size_t n)
 {
     size_t used = 0, cut = 0; /* cut: where "..." still fits */
+    uint32_t before = 0;
     for (size_t i = 0; i < n;) {
         char piece[16];
-        size_t len, bytes = escape(piece, s + i, n - i, &len);
+        size_t len, bytes = escape(piece, s + i, n - i, &len, &before);
         if (used + bytes + 1 > cap) {
             memcpy(out + cut, "...", 4);
             return out;
@@ -56,7 +99,7 @@ const char *printable(char *out, size_t cap, const char *s, size_t n)
         memcpy(out + used, piece, bytes);
         used += bytes;
         i += len;
-        if (used + 4 <= cap) cut = used;
+        if (used + 4 <= cap && !printable_is_joiner(before)) cut = used;
     }
     out[used] = '\0';
     return out;

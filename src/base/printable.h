@@ -13,9 +13,15 @@
  * and '\t' are C0 here. */
 bool printable_char(uint32_t cp);
 
-/* Writes s[0..n) to out[0..cap), cap >= 8, always NUL-terminated: what printable_char refuses
- * and what is not UTF-8 becomes \n, \t, \r, \xNN or \u{NNNN}; what does not fit is cut before
- * a "...". Returns out, so that it can stand in a list of arguments. */
+/* A joiner, ZWJ or ZWNJ, has no width, and printable_char refuses it; between letters of
+ * scripts that need it, or the parts of an emoji, it does its work. */
+bool printable_is_joiner(uint32_t cp);
+bool printable_joins(uint32_t before, uint32_t joiner, uint32_t after);
+
+/* Writes s[0..n) to out[0..cap), cap >= 8, always NUL-terminated: what printable_char refuses,
+ * but for a joiner that joins, and what is not UTF-8 becomes \n, \t, \r, \xNN or \u{NNNN}; what
+ * does not fit is cut before a "...". Returns out, so that it can stand in a list of arguments.
+ */
 const char *printable(char *out, size_t cap, const char *s, size_t n);
 
 #endif

@@ -8,37 +8,12 @@
 
 enum {
     CR = 0x0d,
-    ZWNJ = 0x200c,
-    ZWJ = 0x200d,
     BLACK_FLAG = 0x1f3f4,
     TAG_FIRST = 0xe0020,
     TAG_END = 0xe007f,
     /* A flag of a region has at most six tags and their end; more would be hidden text. */
     MAX_TAGS = 7,
 };
-
-/* What may stand beside a joiner in an emoji: pictographs, skin tones, selectors, keycaps. */
-static bool is_emoji_part(uint32_t cp)
-{
-    return (cp >= 0x1f000 && cp <= 0x1faff) || (cp >= 0x2190 && cp <= 0x2bff) || cp == 0xfe0f ||
-           cp == 0x20e3 || cp == 0xa9 || cp == 0xae || cp == 0x3030 || cp == 0x303d;
-}
-
-/* Letters and marks of scripts that use joiners: Arabic and its kin, the Indic scripts, Khmer,
- * Mongolian. */
-static bool is_joining_script(uint32_t cp)
-{
-    return (cp >= 0x0620 && cp <= 0x08ff) || (cp >= 0x0900 && cp <= 0x0dff) ||
-           (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x18af) ||
-           (cp >= 0xa840 && cp <= 0xa8ff) || (cp >= 0xfb50 && cp <= 0xfdcf) ||
-           (cp >= 0xfe70 && cp <= 0xfefc);
-}
-
-static bool joins(uint32_t before, uint32_t joiner, uint32_t after)
-{
-    if (is_joining_script(before)) return is_joining_script(after);
-    return joiner == ZWJ && is_emoji_part(before) && is_emoji_part(after) && after != 0xfe0f;
-}
 
 static void put_raw(struct buf *out, uint32_t cp)
 {
@@ -61,7 +36,7 @@ static void release(struct sanitiser *f, uint32_t after, struct buf *out)
     uint32_t cp = f->held;
     f->held = 0;
     if (cp == 0 || (cp == CR && after == '\n')) return;
-    if (cp != CR && joins(f->last, cp, after)) {
+    if (cp != CR && printable_joins(f->last, cp, after)) {
         put_raw(out, cp);
     } else {
         put_escaped(out, cp);
@@ -116,7 +91,7 @@ static bool lets_through(struct sanitiser *f, uint32_t cp)
 static void add_char(struct sanitiser *f, uint32_t cp, struct buf *out)
 {
     release(f, cp, out);
-    if (cp == CR || cp == ZWJ || cp == ZWNJ) {
+    if (cp == CR || printable_is_joiner(cp)) {
         f->held = cp;
         return;
     }

@@ -115,7 +115,7 @@ static void read_char(char first, char name[KEY_NAME_MAX])
     uint32_t cp;
     if (len > 0) charset_take(s, n, &utf8);
     if (utf8.len > 0 && utf8.len < KEY_NAME_MAX && utf8_decode(utf8.data, utf8.len, &cp) > 0 &&
-        printable_char(cp))
+        (printable_char(cp) || printable_is_joiner(cp)))
         strcpy(name, utf8.data);
     buf_free(&utf8);
 }

@@ -34,6 +34,20 @@ static void test_escapes(void **state)
     check("\xc3", 1, 64, "\\xc3");
 }
 
+static void test_joiners(void **state)
+{
+    (void)state;
+    /* Persian for "I go", and a family of emoji. */
+    check("\u0645\u06cc\u200c\u0631", 9, 64, "\u0645\u06cc\u200c\u0631");
+    check("\U0001f469\u200d\U0001f467", 11, 64, "\U0001f469\u200d\U0001f467");
+    check("a\u200cb", 5, 64, "a\\u{200c}b");
+    check("\u200d\u06cc", 5, 64, "\\u{200d}\u06cc");
+    check("\u06cc\u200c", 5, 64, "\u06cc\\u{200c}");
+    check("\u06cc\u200c\u200c\u0631", 10, 64, "\u06cc\\u{200c}\\u{200c}\u0631");
+    check("\U0001f469\u200c\U0001f467", 11, 64, "\U0001f469\\u{200c}\U0001f467");
+    check("\u06cc\u200c\u0631\u0631\u0631", 11, 10, "\u06cc...");
+}
+
 static void test_cut(void **state)
 {
     (void)state;
@@ -48,6 +62,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_joiners),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests_name("printable", tests, NULL, NULL);
