@@ -168,15 +168,23 @@ static void insert(const char *s, size_t n)
     buf_free(&typed);
 }
 
-static int paste(int count, int key)
+void edit_keys_read_paste(struct buf *out)
 {
     struct paste raw = {.max = PASTE_MAX};
-    struct buf text = {0}, clean = {0};
-    (void)count, (void)key;
+    struct buf text = {0};
     read_paste(&raw);
     charset_take(buf_str(&raw.text), raw.text.len, &text);
-    input_clean(&clean, buf_str(&text), text.len);
+    input_clean(out, buf_str(&text), text.len);
     if (raw.is_cut) tell_cut();
+    paste_free(&raw);
+    buf_free(&text);
+}
+
+static int paste(int count, int key)
+{
+    struct buf clean = {0};
+    (void)count, (void)key;
+    edit_keys_read_paste(&clean);
     if (clean.len > PASTE_IN_LINE ||
         (terminal->fits && !terminal->fits(buf_str(&clean), clean.len))) {
         terminal->pasted(clean.data, clean.len);
@@ -184,8 +192,6 @@ static int paste(int count, int key)
         if (rl_point == 0) pasted_at_zero = true;
         insert(clean.data, clean.len);
     }
-    paste_free(&raw);
-    buf_free(&text);
     buf_free(&clean);
     return 0;
 }

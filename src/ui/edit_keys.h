@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct buf;
+
 /* What the prompt does for the keys. */
 struct edit_keys_terminal {
     /* Gives the terminal away (an editor runs, the process stops) and takes it back. */
@@ -33,6 +35,8 @@ void edit_keys_install(const struct edit_keys_terminal *terminal);
 void edit_keys_next(void);
 /* The same of a paste whose first mark was read elsewhere. */
 void edit_keys_paste(void);
+/* Appends such a paste, without control characters, to out; the line stays as it is. */
+void edit_keys_read_paste(struct buf *out);
 
 /* Once a line has ended: takes what is left of a keyboard macro that is being played from
  * readline and puts it before the keys to be read next. Whoever removes readline's handler then

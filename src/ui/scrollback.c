@@ -26,6 +26,7 @@ struct block {
     struct buf text;
     size_t n_shown; /* of text: without the line breaks at its end */
     bool folded;
+    bool is_found;        /* unfolded by scrollback_find */
     struct styler styler; /* of a reply */
     struct style_spans spans;
     size_t n_decided;       /* of spans: the rest stands for what the styler holds back */
@@ -172,6 +173,7 @@ void scrollback_fold(struct scrollback *s, bool folded)
     s->folds = folded;
     for (size_t i = 0; i < s->n; i++)
         fold(s, i, folded);
+    scrollback_end_find(s, false);
 }
 
 bool scrollback_folds(const struct scrollback *s)
@@ -486,8 +488,17 @@ bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
         if (!find_in(&s->blocks[i], words, begin, end, backwards, &found->at)) continue;
         found->block = i;
         found->is_gap = false;
+        s->blocks[i].is_found |= s->blocks[i].folded;
         fold(s, i, false);
         return true;
     }
     return false;
+}
+
+void scrollback_end_find(struct scrollback *s, bool folds)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (folds && s->blocks[i].is_found) fold(s, i, true);
+        s->blocks[i].is_found = false;
+    }
 }

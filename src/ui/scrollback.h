@@ -106,6 +106,8 @@ const struct style_span *scrollback_spans(struct scrollback *s, size_t block, si
  * A folded block that holds it is unfolded. */
 bool scrollback_find(struct scrollback *s, const char *words, bool backwards,
                      struct scrollback_place from, struct scrollback_place *found);
+/* What was unfolded for it since this was called last stays so, or is folded again. */
+void scrollback_end_find(struct scrollback *s, bool folds);
 /* The bytes of s[0..n) that match words there; 0: they do not. Pure. */
 size_t scrollback_matches(const char *s, size_t n, const char *words);
 

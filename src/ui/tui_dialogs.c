@@ -11,6 +11,12 @@
 #include "ui/tui_impl.h"
 #include "ui/wrap.h"
 
+static void open_dialog(struct tui *t)
+{
+    if (t->mode != MODE_DIALOG) t->below = t->mode;
+    t->mode = MODE_DIALOG;
+}
+
 static void add(struct tui *t, const struct buf *text, const char *line)
 {
     dialog_add(&t->dialog, buf_str(text), line);
@@ -88,7 +94,7 @@ void tui_help(struct tui *t)
     add_heading(t, "Commands");
     add_commands(t);
     t->dialog.columns = screen_columns();
-    t->mode = MODE_DIALOG;
+    open_dialog(t);
 }
 
 void tui_fit_dialog(struct tui *t)
@@ -160,7 +166,7 @@ void tui_branches(struct tui *t)
         buf_free(&line);
         buf_free(&name);
     }
-    t->mode = MODE_DIALOG;
+    open_dialog(t);
 }
 
 /* ---- sessions ---- */
@@ -212,5 +218,5 @@ void tui_sessions(struct tui *t)
         if (list.n == 0) dialog_add(&t->dialog, "no session has been saved yet", NULL);
         session_list_free(&list);
     }
-    t->mode = MODE_DIALOG;
+    open_dialog(t);
 }

@@ -106,27 +106,35 @@ static void widen(const struct scrollback_row *row, size_t *from, size_t *to)
     *to = row->at + at;
 }
 
-/* Draws what the search has found over a row. A match may have begun on the row before. */
+/* Draws the match of n bytes at `at` over a row, as far as it is there: it may have begun on
+ * the row before. */
+static void draw_match(int y, const struct scrollback_row *row, const char *text, size_t at,
+                       size_t n, enum ink ink)
+{
+    const size_t end = row->at + row->len;
+    size_t from = at > row->at ? at : row->at, to = at + n < end ? at + n : end;
+    if (from >= to) return;
+    widen(row, &from, &to);
+    int x = row->margin + wrap_width(row->text, from - row->at, 0);
+    screen_text(y, x, screen_columns() - x, ink, text + from, to - from);
+}
+
+/* What the search has found; the match that the view stands at comes last, for others may
+ * overlap it. */
 static void draw_matches(struct tui *t, int y, const struct scrollback_row *row)
 {
-    const char *words = buf_str(&t->search.words);
+    const struct tui_search *s = &t->search;
+    const char *words = buf_str(&s->words);
     struct scrollback_block b = scrollback_block(t->rows, row->block);
-    size_t reach = 4 * t->search.words.len, end = row->at + row->len;
-    for (size_t i = row->at > reach ? row->at - reach : 0; i < end;) {
+    size_t reach = 4 * s->words.len, end = row->at + row->len;
+    for (size_t i = row->at > reach ? row->at - reach : 0; i < end; i++) {
         size_t n = scrollback_matches(b.text + i, b.len - i, words);
-        if (n == 0 || i + n <= row->at) {
-            i++;
-            continue;
-        }
-        size_t from = i > row->at ? i : row->at, to = i + n < end ? i + n : end;
-        widen(row, &from, &to);
-        bool here = t->search.was_found && t->search.found.block == row->block &&
-                    t->search.found.at == i;
-        int x = row->margin + wrap_width(row->text, from - row->at, 0);
-        screen_text(y, x, screen_columns() - x, here ? INK_MATCH_AT : INK_MATCH, b.text + from,
-                    to - from);
-        i += n;
+        if (n > 0) draw_match(y, row, b.text, i, n, INK_MATCH);
     }
+    const size_t at = s->found.at;
+    if (!s->was_found || s->found.block != row->block || at >= b.len) return;
+    draw_match(y, row, b.text, at, scrollback_matches(b.text + at, b.len - at, words),
+               INK_MATCH_AT);
 }
 
 static unsigned ink_of_look(unsigned look)

@@ -38,6 +38,10 @@ struct tui_search {
     struct buf words;                    /* searched for; highlighted while not empty */
     struct scrollback_place found, from; /* from: where it began, which goes backwards */
     bool was_found;
+    /* Of the view and the keys where the words began to be typed: back to that it is given up.
+     */
+    struct tui_view view;
+    enum tui_mode mode;
 };
 
 /* Loading or prefill. */
@@ -86,6 +90,7 @@ struct tui {
     bool quiet, verbose, no_stream;
 
     enum tui_mode mode;
+    enum tui_mode below; /* of a dialog: what keys do again once it is closed */
     struct dialog dialog;
     struct tui_view view;
     struct tui_search search;

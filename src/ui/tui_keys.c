@@ -1,7 +1,9 @@
 /* What keys do outside the line: moving, searching, choosing. */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "chat/chat.h"
+#include "ui/edit_keys.h"
 #include "ui/exit_status.h"
 #include "ui/input_box.h"
 #include "ui/keys.h"
@@ -11,10 +13,10 @@
 void tui_leave_mode(struct tui *t)
 {
     /* A dialog over the line leaves the view where it is. */
-    if (t->mode == MODE_TRANSCRIPT || t->mode == MODE_SEARCH || t->search.words.len > 0) {
-        buf_clear(&t->search.words);
-        t->view.follows = true;
-    }
+    const enum tui_mode mode = t->mode == MODE_DIALOG ? t->below : t->mode;
+    if (mode != MODE_LINE) t->view.follows = true;
+    if (mode == MODE_SEARCH) scrollback_end_find(t->rows, true);
+    buf_clear(&t->search.words);
     t->mode = MODE_LINE;
 }
 
@@ -33,16 +35,28 @@ static void find(struct tui *t, bool backwards)
 static void begin_search(struct tui *t)
 {
     buf_clear(&t->search.words);
+    scrollback_end_find(t->rows, false);
     t->search.was_found = false;
     t->search.from = tui_view_end(t);
+    t->search.view = t->view;
+    t->search.mode = t->mode;
     t->mode = MODE_SEARCH;
+}
+
+static void give_up_search(struct tui *t)
+{
+    buf_clear(&t->search.words);
+    scrollback_end_find(t->rows, true);
+    t->view.follows = t->search.view.follows;
+    t->view.top = t->search.view.top;
+    t->mode = t->search.mode;
 }
 
 static void choose(struct tui *t)
 {
     struct buf line = {0};
     if (!dialog_choice(&t->dialog)) {
-        tui_leave_mode(t);
+        t->mode = t->below;
         return;
     }
     if (chat_state(t->chat) != CHAT_IDLE) {
@@ -87,10 +101,41 @@ void tui_act(struct tui *t, enum action action)
     case ACTION_TOP: tui_scroll(t, -(long)scrollback_n_rows(t->rows)); break;
     case ACTION_BOTTOM: t->view.follows = true; break;
     case ACTION_REDRAW: t->frame.is_whole = true; break;
-    case ACTION_LEAVE: tui_leave_mode(t); break;
+    case ACTION_LEAVE:
+        if (t->mode == MODE_DIALOG)
+            t->mode = t->below;
+        else
+            tui_leave_mode(t);
+        break;
     case ACTION_NONE:
     case N_ACTIONS: break;
     }
+}
+
+/* The words are others now. */
+static void find_anew(struct tui *t)
+{
+    scrollback_end_find(t->rows, true);
+    t->search.was_found = false;
+    find(t, true);
+}
+
+/* What is copied off a screen has line breaks where it had blanks. */
+static void paste_words(struct tui *t)
+{
+    enum { MOST = 1024 };
+    struct buf text = {0};
+    edit_keys_read_paste(&text);
+    const size_t n = ascii_without_ends(buf_str(&text), text.len);
+    for (size_t i = 0; i < n; i++)
+        if (text.data[i] == '\n' || text.data[i] == '\t') text.data[i] = ' ';
+    if (n <= MOST) {
+        buf_append(&t->search.words, buf_str(&text), n);
+        find_anew(t);
+    } else {
+        t->notice = "too long to search for";
+    }
+    buf_free(&text);
 }
 
 static void search_key(struct tui *t, const char *key)
@@ -101,7 +146,7 @@ static void search_key(struct tui *t, const char *key)
         return;
     }
     if (strcmp(key, "Enter") == 0 || strcmp(key, "Esc") == 0) {
-        tui_leave_mode(t);
+        give_up_search(t);
         return;
     }
     if (strcmp(key, "Backspace") == 0) {
@@ -116,11 +161,11 @@ static void search_key(struct tui *t, const char *key)
     } else if (key[0] && (!key[1] || (key[0] & 0x80))) {
         buf_puts(&t->search.words, key);
     } else {
-        if (strcmp(key, "C-l") == 0) tui_act(t, ACTION_REDRAW);
+        const enum action action = action_of_key(key);
+        if (action == ACTION_REDRAW || action == ACTION_HELP) tui_act(t, action);
         return;
     }
-    t->search.was_found = false;
-    find(t, true);
+    find_anew(t);
 }
 
 void tui_key(struct tui *t)
@@ -130,7 +175,9 @@ void tui_key(struct tui *t)
         t->status = signals_leaving() ? signals_leaving() : EXIT_DONE;
         return;
     }
-    if (strcmp(key, "Paste") == 0) {
+    if (strcmp(key, "Paste") == 0 && t->mode == MODE_SEARCH) {
+        paste_words(t);
+    } else if (strcmp(key, "Paste") == 0) {
         tui_leave_mode(t);
         input_paste();
     } else if (t->mode == MODE_SEARCH) {

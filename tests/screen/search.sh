@@ -31,7 +31,10 @@ shows 'transcript: '
 keys '?'
 shows '┌─ help'
 keys q
-check "back by way of a dialog" ended 'F1 help'
+check "closed, a dialog leads back to the search" shows 'transcript: '
+check "  as it was" looks latte 'fg=16 bg=179'
+keys q
+check "back with q" ended 'F1 help'
 keys F6 'latte' Enter
 shows 'transcript: '
 keys F3
@@ -41,11 +44,24 @@ check "  which F2 closes, and the search goes on" shows 'transcript: '
 check "    highlighted" looks latte 'fg=16 bg=179'
 keys C-c
 check "back with Ctrl-C" ended 'F1 help'
-keys F6 'latte'
-last '/latte'
+keys F6 'latte' Enter
+shows 'transcript: '
 paste 'pasted'
 check "back with a paste" ended 'F1 help' pasted
-keys C-u C-d
+keys C-u
+last '>'
+keys F6 'la'
+last '/la'
+paste $'tte\n'
+check "a paste while words are typed goes behind them" last '/latte'
+keys F1
+check "help while words are typed" shows '┌─ help'
+keys q
+check "  leads back to them" last '/latte'
+keys Enter
+shows 'transcript: '
+check "what was pasted is found" looks 'latte' 'fg=16 bg=179'
+keys q C-d
 left 0
 
 # It begins with what is on the screen, also where newer matches are below.
@@ -61,6 +77,56 @@ check "the newest match in a view that is scrolled up" looks zebra 'fg=16 bg=179
 check "  which stays where it is" [ "$(text | grep -F zebra)" = "$before" ]
 keys n
 check "  and then the one before" looks zebra 'underline fg=179'
+keys q
+last '>'
+
+# Given up, it leads back to where it began.
+up() { shows ' more rows, End' && [ "$(text | head -n 20)" = "$before" ]; }
+keys PgUp
+shows ' more rows, End'
+before=$(text | head -n 20)
+keys F6 'zebra 001'
+shows '> zebra 001'
+keys Escape
+check "Esc leads back to where the search began" within up
+check "  beside the line" last '>'
+keys F2
+shows 'transcript: '
+keys '/'
+last '/'
+keys 'zebra 001'
+shows '> zebra 001'
+keys Escape
+check "  in the transcript, too" within up
+check "    whose keys count again" shows 'transcript: '
 keys q C-d
+left 0
+
+# Matches may overlap, and words have characters that nobody sees.
+start --tui --private -q --temp 0 -n 1
+keys 'xxxxx' Enter
+shows '> xxxxx'
+last '>'
+keys F6 'xx' Enter
+shows 'transcript: '
+check "a match that overlaps others is marked" looks 'xx' 'fg=16 bg=179'
+keys q
+last '>'
+word=$'\u0645\u06cc\u200c\u0631\u0648\u0645'
+paste "$word."
+keys Enter
+shows "> $word."
+last '>'
+keys F6
+last '/'
+keys "$word"
+last "/$word"
+keys Enter
+shows 'transcript: '
+check "a word with a joiner that is typed" looks "$word" 'fg=16 bg=179'
+keys F3
+shows '┌─ branches'
+check "  in a dialog, too" shows "$word."
+keys q q C-d
 left 0
 done_testing

@@ -308,6 +308,13 @@ static void search(void **state)
     scrollback_fold(s, true);
     is_found("\xc3\x84", true, at_end, 1, 6);
     assert_false(scrollback_block(s, 1).is_folded);
+    /* … until that search is given up; one that the user has gone to stays */
+    scrollback_end_find(s, true);
+    assert_true(scrollback_block(s, 1).is_folded);
+    is_found("\xc3\x84", true, at_end, 1, 6);
+    scrollback_end_find(s, false);
+    scrollback_end_find(s, true);
+    assert_false(scrollback_block(s, 1).is_folded);
     assert_int_equal(scrollback_matches("Stra\xc3\x9f"
                                         "e",
                                         7, "stra"),
