@@ -101,14 +101,6 @@ static int shorten(const struct bar *bar, int over, int *name)
     return gone;
 }
 
-/* What does not fit ends in a mark. */
-static int draw_name(int y, int x, int columns, const struct buf *text)
-{
-    const bool fits = wrap_width(text->data, text->len, 0) <= columns;
-    x = screen_text(y, x, fits ? columns : columns - 1, INK_BAR_NAME, text->data, text->len);
-    return fits ? x : screen_puts(y, x, 1, INK_BAR_NAME, screen_is_utf8() ? "\u2026" : "~");
-}
-
 void bar_draw(int y, const struct bar *bar)
 {
     struct buf parts[N_PARTS] = {0};
@@ -135,7 +127,8 @@ void bar_draw(int y, const struct bar *bar)
         if (i == PART_METER) x = draw_meter(y, x, &bar->chat);
         const int room = columns - 1 - x - kept;
         if (i == PART_NAME)
-            x = draw_name(y, x, room < name ? room : name, &parts[i]);
+            x = screen_cut(y, x, room < name ? room : name, INK_BAR_NAME, parts[i].data,
+                           parts[i].len);
         else
             x = screen_text(y, x, room, INK_BAR, parts[i].data, parts[i].len);
     }

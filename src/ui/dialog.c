@@ -101,21 +101,14 @@ static void draw_edge(int y, int x, int width, bool upper, const char *text)
     screen_puts(y, end, 1, INK_BOX, " ");
 }
 
-/* What does not fit ends in a mark. */
-static void draw_cut(int y, int x, int columns, unsigned ink, const char *text)
-{
-    bool fits = wrap_width(text, strlen(text), 0) <= columns;
-    x = screen_puts(y, x, fits ? columns : columns - 1, ink, text);
-    if (!fits) screen_puts(y, x, 1, ink, screen_is_utf8() ? "\u2026" : "~");
-}
-
 static void draw_row(const struct dialog *d, size_t i, int y, int x, int width)
 {
     const char *side = screen_is_utf8() ? "\u2502" : "|";
     unsigned ink = d->chooses && i == d->selected ? INK_SELECTED : INK_BOX;
     screen_puts(y, x, 1, INK_BOX_EDGE, side);
     screen_fill(y, x + 1, width - 2, ink);
-    if (i < d->n) draw_cut(y, x + 2, width - 4, ink, d->rows[i].text);
+    const char *text = i < d->n ? d->rows[i].text : "";
+    screen_cut(y, x + 2, width - 4, ink, text, strlen(text));
     screen_puts(y, x + width - 1, 1, INK_BOX_EDGE, side);
 }
 

@@ -441,6 +441,13 @@ int screen_puts(int y, int x, int columns, unsigned ink, const char *s)
     return screen_text(y, x, columns, ink, s, strlen(s));
 }
 
+int screen_cut(int y, int x, int columns, unsigned ink, const char *s, size_t n)
+{
+    const bool fits = wrap_width(s, n, 0) <= columns;
+    x = screen_text(y, x, fits ? columns : columns - 1, ink, s, n);
+    return fits ? x : screen_puts(y, x, 1, ink, utf8 ? "\u2026" : "~");
+}
+
 void screen_fill(int y, int x, int columns, unsigned ink)
 {
     if (y < 0 || y >= n_rows || x < 0 || x >= n_columns || columns <= 0) return;

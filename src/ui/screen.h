@@ -70,6 +70,8 @@ void screen_clear(void);
  * outside the screen draws nothing. */
 int screen_text(int y, int x, int columns, unsigned ink, const char *s, size_t n);
 int screen_puts(int y, int x, int columns, unsigned ink, const char *s);
+/* As screen_text, but what does not fit ends in a mark. */
+int screen_cut(int y, int x, int columns, unsigned ink, const char *s, size_t n);
 /* The column that tabs are counted from, at or before what is drawn; 0 after screen_clear. */
 void screen_tabs(int x);
 /* Blanks from x on, `columns` of them. */

@@ -89,6 +89,17 @@ void status_line(struct buf *out, const struct term *t, const struct face_report
     buf_printf(out, "]%s\n", term_off(t));
 }
 
+/* Leaves out what stands behind the last comma that fits, where the whole does not. */
+static void cut_parts(struct buf *out, size_t at, size_t width)
+{
+    if (out->len - at <= width) return;
+    size_t end = at + width;
+    while (end > at && memcmp(out->data + end, ", ", 2) != 0)
+        end--;
+    out->len = end > at ? end : at + width;
+    out->data[out->len] = '\0';
+}
+
 void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t done,
                      uint64_t total, uint64_t cached, double elapsed_ms)
 {
@@ -130,10 +141,7 @@ void status_progress(struct buf *out, int width, enum face_phase phase, uint64_t
         buf_putc(out, ']');
     }
     buf_puts(out, buf_str(&tail));
-    if (width >= 0 && out->len - start > (size_t)width) {
-        out->len = start + (size_t)width;
-        out->data[out->len] = '\0';
-    }
+    if (width >= 0) cut_parts(out, start, (size_t)width);
     buf_free(&head);
     buf_free(&tail);
 }

@@ -319,10 +319,12 @@ static int draw_choices(int bottom, int room, bool measure)
     int i = 0;
     for (const char *s = all; *s && i < shown * per_row; s += strcspn(s, "\n") + 1, i++) {
         const int y = bottom - shown + i / per_row, x = i % per_row * (widest + 2);
+        const int columns = screen_columns() - x;
         if (rows > shown && i == shown * per_row - 1)
             screen_puts(y, x, 1, INK_NOTE, screen_is_utf8() ? "\u2026" : "~");
         else
-            screen_text(y, x, widest + 2, INK_NOTE, s, strcspn(s, "\n"));
+            screen_cut(y, x, columns < widest ? columns : widest, INK_NOTE, s,
+                       strcspn(s, "\n"));
     }
     return shown;
 }

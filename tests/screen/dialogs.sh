@@ -96,4 +96,14 @@ keys C-c
 last '>'
 keys C-d
 left 0
+
+touch "$dir/one-name-that-is-longer-than-the-screen" "$dir/one-name-that-is-longer-than-all"
+screen 30 12
+start --tui -q --private --temp 0
+keys "/read $dir/one" Tab Tab Tab
+check "a choice of TAB that is wider than the window ends in a mark" shows 'one-name-that-is-longer-than-…'
+keys C-c
+last '>'
+keys C-d
+left 0
 done_testing

@@ -145,6 +145,13 @@ static void progress_line(void **state)
     is("loading the model [...................]   0 %");
     status_progress(&got, 79, FACE_LOAD, 50, 100, 0, 1000);
     is("loading the model [#########..........]  50 %, 1.5 s left");
+    /* What does not fit goes as a whole. */
+    status_progress(&got, 37, FACE_LOAD, 95, 100, 0, 2812);
+    is("loading the model   95 %, 648 ms left");
+    status_progress(&got, 36, FACE_LOAD, 95, 100, 0, 2812);
+    is("loading the model   95 %");
+    status_progress(&got, 42, FACE_PREFILL, 1000, 2000, 0, 1000);
+    is("reading 2,000 tokens   50 %, 1,000 tok/s");
     /* Half of the fresh tokens, not half of all, tell the speed. */
     status_progress(&got, 79, FACE_PREFILL, 1500, 2000, 1000, 1000);
     is("reading 1,000 tokens [############....]  75 %, 500 tok/s, 1.5 s left");
