@@ -53,10 +53,11 @@ bool printable_is_joiner(uint32_t cp)
     return cp == ZWNJ || cp == ZWJ;
 }
 
+/* 0: there is none. */
 static uint32_t char_at(const char *s, size_t n)
 {
     uint32_t cp;
-    return utf8_decode(s, n, &cp) > 0 ? cp : 0;
+    return n > 0 && utf8_decode(s, n, &cp) > 0 ? cp : 0;
 }
 
 /* The escape (or the character itself) at s; sets *len to the bytes it stands for. *before is

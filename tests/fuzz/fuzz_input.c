@@ -123,13 +123,20 @@ static void check_repair(const char *s, size_t n, struct buf *repaired)
     buf_free(&twice);
 }
 
+/* Nothing that a terminal acts on or that nobody sees, but for joiners that join. */
 static bool is_harmless(const char *s, size_t n)
 {
+    uint32_t before = 0;
     for (size_t i = 0; i < n;) {
-        uint32_t cp;
+        uint32_t cp, after = 0;
         const int len = utf8_decode(s + i, n - i, &cp);
-        if (len <= 0 || !printable_char(cp)) return false;
+        if (len <= 0) return false;
         i += (size_t)len;
+        if (i < n && utf8_decode(s + i, n - i, &after) <= 0) return false;
+        if (!printable_char(cp) &&
+            !(printable_is_joiner(cp) && printable_joins(before, cp, after)))
+            return false;
+        before = cp;
     }
     return true;
 }

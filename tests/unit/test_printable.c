@@ -2,17 +2,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/printable.h"
 
-static void check(const char *in, size_t n, size_t cap, const char *want)
+/* Of text, which lies alone, so that reading on is seen where addresses are checked. */
+static void check(const char *text, size_t n, size_t cap, const char *want)
 {
-    char out[256];
+    char out[256], *in = malloc(n);
+    assert_true(in || n == 0);
+    if (n > 0) memcpy(in, text, n);
     memset(out, '#', sizeof out);
     assert_string_equal(printable(out, cap, in, n), want);
+    free(in);
     assert_true(strlen(out) < cap);
     assert_int_equal(out[cap], '#');
 }
@@ -46,6 +51,8 @@ static void test_joiners(void **state)
     check("\u06cc\u200c\u200c\u0631", 10, 64, "\u06cc\\u{200c}\\u{200c}\u0631");
     check("\U0001f469\u200c\U0001f467", 11, 64, "\U0001f469\\u{200c}\U0001f467");
     check("\u06cc\u200c\u0631\u0631\u0631", 11, 10, "\u06cc...");
+    /* What stands behind the text is none of it. */
+    check("\U0001f469\u200d\U0001f467", 7, 64, "\U0001f469\\u{200d}");
 }
 
 static void test_cut(void **state)
