@@ -8,16 +8,24 @@
 #include "base/mem.h"
 #include "cache/tree_impl.h"
 
+static void take_limits(struct tree *t, const struct tree_limits *limits)
+{
+    assert(limits->n_snapshots >= 2);
+    t->limits = *limits;
+    /* As many as there are now, or one too many before that goes. */
+    const size_t n =
+        limits->n_snapshots > t->n_snapshots ? limits->n_snapshots : t->n_snapshots;
+    t->stamps = mem_resize(t->stamps, n + 1, sizeof *t->stamps);
+}
+
 struct tree *tree_new(struct page_pool *pool, const struct tree_limits *limits, size_t n_logits,
                       size_t state_bytes)
 {
-    assert(limits->n_snapshots >= 2);
     struct tree *t = mem_zalloc(1, sizeof *t);
     t->pool = pool;
-    t->limits = *limits;
     t->n_logits = n_logits;
     t->state_bytes = state_bytes;
-    t->stamps = mem_zalloc(limits->n_snapshots + 1, sizeof *t->stamps);
+    take_limits(t, limits);
     t->root.newer = t->root.older = &t->root;
     return t;
 }
@@ -191,10 +199,11 @@ static void keep_limits(struct tree *t, uint64_t more)
         if (!drop_oldest(t) && !snapshot_give_up(t)) break;
 }
 
-void tree_set_room(struct tree *t, uint64_t warm_bytes, uint64_t total_bytes)
+void tree_set_limits(struct tree *t, const struct tree_limits *limits)
 {
-    t->limits.warm_bytes = warm_bytes;
-    t->limits.total_bytes = total_bytes;
+    assert(limits->window == t->limits.window);
+    take_limits(t, limits);
+    snapshots_thin(t);
     keep_limits(t, 0);
 }
 

@@ -35,8 +35,8 @@ struct tree_limits {
 struct tree *tree_new(struct page_pool *pool, const struct tree_limits *limits, size_t n_logits,
                       size_t state_bytes);
 void tree_free(struct tree *t); /* NULL is fine; before the pool */
-/* Changes the limits of what is kept, as in tree_limits. What is too much goes. */
-void tree_set_room(struct tree *t, uint64_t warm_bytes, uint64_t total_bytes);
+/* Other limits from now on, with the window that it has. What is too much goes. */
+void tree_set_limits(struct tree *t, const struct tree_limits *limits);
 
 /* The path. */
 size_t tree_n(const struct tree *t);

@@ -100,6 +100,8 @@ struct snapshot *snapshot_at(const struct node *node, size_t n);
  * thin out. */
 void snapshot_take(struct tree *t, struct node *node, size_t n, bool is_passing,
                    const float *logits, const void *states);
+/* As many go as there are too many. */
+void snapshots_thin(struct tree *t);
 /* Makes s the snapshot that was used last. */
 void snapshot_used(struct tree *t, struct snapshot *s);
 void snapshot_free(struct tree *t, struct snapshot *s);

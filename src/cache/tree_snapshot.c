@@ -97,7 +97,7 @@ static struct snapshot *victim(struct tree *t)
     return t->snapshots[thin_victim(t->stamps, t->n_snapshots, newest)];
 }
 
-static void thin_out(struct tree *t)
+void snapshots_thin(struct tree *t)
 {
     while (t->n_snapshots > t->limits.n_snapshots) {
         struct snapshot *passing = passing_victim(t);
@@ -120,5 +120,5 @@ void snapshot_take(struct tree *t, struct node *node, size_t n, bool is_passing,
     t->snapshots[t->n_snapshots++] = s;
     t->snapshot_bytes += snapshot_bytes(t);
     t->path_bytes += snapshot_bytes(t);
-    thin_out(t);
+    snapshots_thin(t);
 }

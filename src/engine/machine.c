@@ -216,7 +216,7 @@ bool machine_change_draft(struct machine *m, const struct engine_config *config,
     if (ok) {
         const struct model_sizes all = machine_sizes(m);
         const struct timeline_limits limits = limits_of(m, config, &all, machine_page_room(m));
-        timeline_set_room(m->tl, limits.warm_bytes, limits.total_bytes);
+        timeline_set_limits(m->tl, &limits);
         if (before) machine_save(before, watch->cancel, &ignored);
         close_draft(before);
     } else {

@@ -34,6 +34,20 @@ size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_by
     return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
 }
 
+static struct tree_limits tree_limits_of(const struct program *p,
+                                         const struct timeline_limits *limits)
+{
+    const struct timeline_need need = {.n_vocab = p->n_vocab,
+                                       .state_bytes = p->state_bytes,
+                                       .window = p->window,
+                                       .window_page_bytes = p->page_bytes[PAGE_WINDOW]};
+    return (struct tree_limits){
+        .warm_bytes = limits->warm_bytes,
+        .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
+        .n_snapshots = timeline_max_snapshots(&need, limits->warm_bytes),
+        .window = p->window};
+}
+
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err)
 {
@@ -49,15 +63,7 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->program = program;
     tl->exec = exec;
     tl->pool = page_pool_new(be, program->page_bytes, program->page_unit);
-    const struct timeline_need need = {.n_vocab = program->n_vocab,
-                                       .state_bytes = program->state_bytes,
-                                       .window = program->window,
-                                       .window_page_bytes = program->page_bytes[PAGE_WINDOW]};
-    const struct tree_limits tree_limits = {
-        .warm_bytes = limits->warm_bytes,
-        .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
-        .n_snapshots = timeline_max_snapshots(&need, limits->warm_bytes),
-        .window = program->window};
+    const struct tree_limits tree_limits = tree_limits_of(program, limits);
     tl->tree = tree_new(tl->pool, &tree_limits, program->n_vocab, program->state_bytes);
     tl->model.is_recurrent = program->state_bytes > 0;
     tl->model.window = program->window;
@@ -65,6 +71,13 @@ struct timeline *timeline_new(struct backend *be, const struct program *program,
     tl->n_vocab = program->n_vocab;
     tl->logits = mem_zalloc(tl->n_vocab, sizeof *tl->logits);
     return tl;
+}
+
+void timeline_set_limits(struct timeline *tl, const struct timeline_limits *limits)
+{
+    const struct tree_limits tree_limits = tree_limits_of(tl->program, limits);
+    tl->n_ctx = limits->n_ctx;
+    tree_set_limits(tl->tree, &tree_limits);
 }
 
 void timeline_free(struct timeline *tl)

@@ -52,8 +52,9 @@ size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_by
 struct timeline *timeline_new(struct backend *be, const struct program *program,
                               const struct timeline_limits *limits, struct err *err);
 void timeline_free(struct timeline *tl); /* NULL is fine; before its backend */
-/* From now on it keeps so much, as in timeline_limits: another timeline came or went. */
-void timeline_set_room(struct timeline *tl, uint64_t warm_bytes, uint64_t total_bytes);
+/* Other limits from now on, as where another timeline came or went; n_ctx is not less than it
+ * has tokens. What is too much goes. */
+void timeline_set_limits(struct timeline *tl, const struct timeline_limits *limits);
 /* From now on what is missing is looked for on disk (borrowed; NULL: it is not). */
 void timeline_set_disk(struct timeline *tl, struct disk *disk);
 

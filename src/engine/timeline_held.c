@@ -44,11 +44,6 @@ struct timeline_usage timeline_usage(const struct timeline *tl)
                                    .state_return_bytes = tl->states.written_bytes};
 }
 
-void timeline_set_room(struct timeline *tl, uint64_t warm_bytes, uint64_t total_bytes)
-{
-    tree_set_room(tl->tree, warm_bytes, total_bytes ? total_bytes : UINT64_MAX);
-}
-
 static bool has_all_for_snapshot(struct timeline *tl)
 {
     const size_t n = tree_n(tl->tree);

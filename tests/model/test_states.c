@@ -268,12 +268,49 @@ static void test_draft_marks(void **state)
     each(check_draft_marks);
 }
 
+/* How many of n sequences of 320 tokens cost nothing to come back to. */
+static size_t n_held(struct pair *p, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += timeline_plan(p->warm, p->ids + 320 * i, 320).n_prefilled == 0;
+    return count;
+}
+
+/* With other limits it keeps what one keeps that had them from the beginning. */
+static void check_limits(struct pair *p, const struct golden_case *c)
+{
+    enum { N = 12, FEW = 6 };
+    const struct timeline_limits few = {.n_ctx = CONTEXT, .warm_bytes = 1},
+                                 many = {.n_ctx = CONTEXT, .warm_bytes = UINT64_MAX};
+    pair_open(p, c, few.warm_bytes);
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < N; i++) {
+            sync_to(p->warm, p->ids + 320 * i, 320);
+            timeline_snapshot(p->warm);
+        }
+        assert_int_equal(n_held(p, N), round == 0 ? 1 : N);
+        timeline_set_limits(p->warm, &many);
+    }
+    timeline_set_limits(p->warm, &few);
+    assert_int_equal(n_held(p, N), 1);
+    assert_true(timeline_usage(p->warm).n_snapshots <= FEW);
+    assert_true(verified(p));
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    each(check_limits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turns),          cmocka_unit_test(test_marks),
         cmocka_unit_test(test_reset_is_found), cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_drafts),         cmocka_unit_test(test_draft_marks),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("states", tests, NULL, NULL);
 }
