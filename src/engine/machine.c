@@ -262,7 +262,12 @@ bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
 {
     struct err ignored;
     const struct model_params params = m->params;
-    if (m->be && !backend_is_lost(m->be)) machine_save(m, watch->cancel, &ignored);
+    /* Of a device that is lost nothing can be read; a draft may be elsewhere. */
+    const bool lives = m->be && !backend_is_lost(m->be);
+    if (lives)
+        machine_save(m, watch->cancel, &ignored);
+    else if (m->draft && machine_draft_is_apart(m))
+        machine_save(m->draft, watch->cancel, &ignored);
     close_on(m);
     m->why_cpu = "the device failed";
     if (open_on(m, config, "cpu", &params, watch, err)) return true;

@@ -1,7 +1,10 @@
 /* Pages on disk never change a bit: random histories with saves, restarts, kills and damage
  * have the logits of a run that starts from nothing; and what was saved is not computed again.
  */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -29,6 +32,16 @@ int access(const char *path, int mode)
 {
     n_asked++;
     return faccessat(AT_FDCWD, path, mode, 0);
+}
+
+/* Likewise: while there are no threads, nobody reads what the model's file contains. */
+static atomic_bool has_no_threads;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+                   void *arg)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return has_no_threads ? EAGAIN : real(thread, attr, start, arg);
 }
 
 static int set_up(void **state)
@@ -737,6 +750,29 @@ static void test_small_cap(void **state)
     unlink(path);
 }
 
+/* Who gives up waits for no model's content: nothing is saved then, but later it is. */
+static void test_content_unknown(void **state)
+{
+    (void)state;
+    struct machine m;
+    struct err err;
+    int32_t ids[CONTEXT];
+    const atomic_bool stop = true;
+    scratch_empty(home);
+    chance_begin(59);
+    has_no_threads = true;
+    open_model(&m, llama, "f16", true);
+    random_ids(ids, 0, 100, model_n_vocab(m.model));
+    sync_to(m.tl, ids, 100);
+    assert_true(machine_save(&m, &stop, &err));
+    assert_false(disk_is_ready(m.disk));
+    assert_int_equal(disk_counts(m.disk).n_written, 0);
+    has_no_threads = false;
+    assert_true(machine_save(&m, NULL, &err));
+    assert_int_equal(disk_counts(m.disk).n_written, 2); /* a page, the snapshot */
+    machine_close(&m);
+}
+
 /* ---- random histories ---- */
 
 static size_t next_history(int32_t *ids, size_t n, size_t n_vocab)
@@ -878,6 +914,7 @@ int main(void)
         cmocka_unit_test(test_resume_torn),
         cmocka_unit_test(test_never_ready),
         cmocka_unit_test(test_small_cap),
+        cmocka_unit_test(test_content_unknown),
         cmocka_unit_test(test_histories),
         cmocka_unit_test(test_resume_then_back),
         cmocka_unit_test(test_read_behind_snapshot),
