@@ -69,14 +69,11 @@ void model_explain_lost_bias(struct chat *c)
 bool model_has_biases(const struct chat *c, struct err *err)
 {
     const struct option_biases *biases = &c->options->logit_bias;
-    const uint32_t n_vocab = engine_info(c->engine)->n_vocab;
-    for (size_t i = 0; i < biases->n; i++)
-        if (model_takes_bias(c, biases->items[i].id) &&
-            (uint32_t)biases->items[i].id >= n_vocab)
-            return err_set(err, ERR_USER,
-                           "logit-bias names token %d, but the vocabulary has %u tokens",
-                           (int)biases->items[i].id, (unsigned)n_vocab);
-    return true;
+    bool all = true;
+    for (size_t i = 0; i < biases->n && all; i++)
+        all = !model_takes_bias(c, biases->items[i].id) ||
+              engine_has_biased(c->engine, biases->items[i].id, err);
+    return all;
 }
 
 void model_explain_wrong_bias(struct chat *c)

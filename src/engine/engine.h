@@ -217,6 +217,8 @@ const struct engine_info *engine_info(const struct engine *e);
 /* A number of the file's metadata, as general.sampling.temp; false if it has none of that name,
  * or before READY. */
 bool engine_number(const struct engine *e, const char *key, double *value);
+/* Whether the vocabulary has a token that a bias names, after READY; ERR_USER: not. */
+bool engine_has_biased(const struct engine *e, int32_t id, struct err *err);
 
 /* Whether what is posted from now on goes on with a conversation that was kept, as
  * config.resumes says. */

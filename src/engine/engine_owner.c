@@ -152,6 +152,11 @@ bool engine_number(const struct engine *e, const char *key, double *value)
     return atomic_load(&e->is_ready) && gguf_f64(e->machine.gguf, key, value);
 }
 
+bool engine_has_biased(const struct engine *e, int32_t id, struct err *err)
+{
+    return sampler_has_biased(engine_info(e)->n_vocab, id, err);
+}
+
 static void post(struct engine *e, struct request request)
 {
     atomic_store(&e->cancel, false);

@@ -71,6 +71,14 @@ static bool check_range(const char *name, float x, float lo, float hi, struct er
                    (double)hi);
 }
 
+bool sampler_has_biased(size_t n_vocab, int32_t id, struct err *err)
+{
+    if (id >= 0 && (size_t)id < n_vocab) return true;
+    return err_set(err, ERR_USER,
+                   "logit-bias names token %d, but the vocabulary has %zu tokens", (int)id,
+                   n_vocab);
+}
+
 static bool check_sampling(const struct engine_sampling *how, size_t n_vocab, struct err *err)
 {
     if (!check_range("temp", how->temp, 0, 1e6f, err) ||
@@ -81,10 +89,7 @@ static bool check_sampling(const struct engine_sampling *how, size_t n_vocab, st
         !check_range("frequency-penalty", how->frequency_penalty, -1e3f, 1e3f, err))
         return false;
     for (size_t i = 0; i < how->n_bias; i++) {
-        if (how->bias[i].id < 0 || (size_t)how->bias[i].id >= n_vocab)
-            return err_set(err, ERR_USER,
-                           "logit-bias names token %d, but the vocabulary has %zu tokens",
-                           (int)how->bias[i].id, n_vocab);
+        if (!sampler_has_biased(n_vocab, how->bias[i].id, err)) return false;
         if (!(how->bias[i].bias < INFINITY))
             return err_set(err, ERR_USER, "logit-bias of token %d is %g, expected a number",
                            (int)how->bias[i].id, (double)how->bias[i].bias);

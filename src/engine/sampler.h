@@ -30,6 +30,8 @@ void sampler_suppress(struct sampler *s, const int32_t *ids, size_t n);
 /* What binds the replies that begin from now on (NULL: nothing), and lives as long: it follows
  * the tokens that are accepted and taken back, and of the others none is drawn. */
 void sampler_bind(struct sampler *s, struct bound *bound);
+/* Whether a vocabulary of n_vocab tokens has the one that a bias names. ERR_USER: not. Pure. */
+bool sampler_has_biased(size_t n_vocab, int32_t id, struct err *err);
 /* Whether draws are made here and on no device: something binds the reply. */
 bool sampler_is_bound(const struct sampler *s);
 
