@@ -1,5 +1,6 @@
-/* Upper and lower case, and what kind of character one is, as Python's str methods see them.
- * What comes out is ORIGIN_USER and lies in w. Private to this folder. */
+/* Upper and lower case, and what kind of character one is, as Python's str methods see them,
+ * but for signs that have a case without a partner (ª, ʰ) and the title form of ŉ. What comes
+ * out is ORIGIN_USER and lies in w. Private to this folder. */
 #ifndef TEMPLATE_CASE_H
 #define TEMPLATE_CASE_H
 

@@ -10,9 +10,16 @@ void level_begin(struct parser *p, struct nodes *body)
     p->level = p->levels = level;
 }
 
-void level_end(struct parser *p)
+struct level *level_end(struct parser *p)
 {
-    p->level = p->level->parent;
+    struct level *level = p->level;
+    p->level = level->parent;
+    return level;
+}
+
+void level_resume(struct parser *p, struct level *level)
+{
+    p->level = level;
 }
 
 void level_read(struct parser *p, const struct value *name)

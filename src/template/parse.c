@@ -323,10 +323,9 @@ static struct node *parse_call_block(struct parser *p, struct node *n)
     m->name = parser_intern(p, text_literal("caller"));
     begin_macro(p, m);
     if (parser_at_op(p, '(')) parse_signature(p, m);
-    struct level *inside = p->level;
-    level_end(p);
+    struct level *inside = level_end(p); /* the call stands around the block */
     n->call_block.call = parse_expression(p, true);
-    p->level = inside;
+    level_resume(p, inside);
     if (n->call_block.call->kind != NODE_CALL) work_fail(p->w, "{%% call %%} needs a call");
     parse_macro_body(p, m, "endcall", "call", n->line);
     return n;

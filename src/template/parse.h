@@ -70,7 +70,10 @@ struct node *parse_filters(struct parser *p, struct node *subject, bool start_in
 /* A level within the current one, or the first; its body stays where it is, NULL: it has none.
  */
 void level_begin(struct parser *p, struct nodes *body);
-void level_end(struct parser *p);
+/* Returns the one that ended, for level_resume. */
+struct level *level_end(struct parser *p);
+/* Goes on with a level that ended in the current one. */
+void level_resume(struct parser *p, struct level *level);
 /* The current level reads, or is given, or sets this name. */
 void level_read(struct parser *p, const struct value *name);
 void level_given(struct parser *p, const char *name);
