@@ -139,12 +139,13 @@ struct turn {
     uint32_t n_cached, n_done;         /* tokens of the prompt, as prefill last told */
     double prefill_from_ms;            /* when it first did; 0: not yet */
     double prefill_ms;                 /* between that and the last time */
-    double still_ms[2];                /* the process was stopped: in prefill, in the reply */
+    double still_prefill_ms;           /* the process was stopped in prefill … */
+    double still_reply_ms;             /* … and in the reply */
     char unanswered[CHAT_QUOTE_BYTES]; /* how the message began that this one stands for */
     unsigned unanswered_branch;        /* the number that it has now; 0: another holds it */
     size_t n_dropped;                  /* turns that --overflow trim drops, not yet said */
     char dropped[CHAT_QUOTE_BYTES];    /* how the last of them began */
-    struct context before;             /* as it was; for where nothing comes of it */
+    struct context before;             /* the context before it: give_up brings it back */
     struct buf answer;                 /* as it came, without reasoning */
     struct sanitiser reply, reasoning; /* filters of the two streams */
 };

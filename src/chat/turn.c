@@ -126,6 +126,7 @@ static bool begin(struct chat *c)
     t->n_cached = t->n_done = 0;
     t->prefill_from_ms = t->prefill_ms = 0;
     t->before = c->context;
+    c->context.n_drawn = 0;
     atomic_store(&c->cancelled, false);
     if (!send(c, &err)) {
         give_up(c);
@@ -390,8 +391,8 @@ static void end(struct chat *c, const struct engine_reply *r)
         .n_accepted = r->n_accepted,
         .n_steps = r->n_steps,
         .plain_ms = r->plain_ms,
-        .prefill_ms = without(r->prefill_ms, c->turn.still_ms[0]),
-        .decode_ms = without(r->decode_ms, c->turn.still_ms[1]),
+        .prefill_ms = without(r->prefill_ms, c->turn.still_prefill_ms),
+        .decode_ms = without(r->decode_ms, c->turn.still_reply_ms),
         .n_ctx_used = r->n_ctx_used,
         .n_ctx = r->n_ctx,
         .reply_seed = r->reply_seed,
@@ -483,7 +484,7 @@ static void count_prefill(struct chat *c, const struct engine_event *event)
     t->n_cached = (uint32_t)event->cached;
     t->n_done = (uint32_t)event->done;
     if (t->prefill_from_ms == 0) t->prefill_from_ms = now;
-    t->prefill_ms = without(now - t->prefill_from_ms, t->still_ms[0]);
+    t->prefill_ms = now - t->prefill_from_ms;
 }
 
 void turn_event(struct chat *c, const struct engine_event *event)
@@ -520,7 +521,13 @@ void turn_event(struct chat *c, const struct engine_event *event)
 
 void turn_stood_still(struct chat *c, double ms)
 {
-    c->turn.still_ms[c->context.n_drawn > 0] += ms;
+    struct turn *t = &c->turn;
+    if (c->context.n_drawn > 0) {
+        t->still_reply_ms += ms;
+        return;
+    }
+    t->still_prefill_ms += ms;
+    if (t->prefill_from_ms > 0) t->prefill_from_ms += ms;
 }
 
 void turn_forget(struct chat *c)
