@@ -99,6 +99,7 @@ static bool set_option(struct chat *c, const struct option_row *row, const char 
                        struct err *err)
 {
     const enum option_id id = option_id(row);
+    if (id == OPT_THINK) context_forget(c);
     if (id != OPT_SCHEMA && id != OPT_LOGIT_BIAS)
         return options_set(c->options, row, value, err);
     struct options *before = options_clone(c->options);

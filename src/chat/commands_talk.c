@@ -300,6 +300,7 @@ bool command_system(struct chat *c, const char *args)
         return false;
     }
     conversation_set_system(c->conversation, text);
+    context_forget(c);
     c->said.folded = false;
     chat_hint(c, "%s%s", *text ? "the system message is set" : "no system message",
               conversation_n(c->conversation) ? "; the conversation is computed again with it"

@@ -335,6 +335,8 @@ bool turn_prompt(struct chat *c, struct spans *out, struct err *err);
 /* Appends the whole conversation, which has a message, as the model sees it: up to the reply at
  * its end, or to where one would begin. */
 bool turn_whole(struct chat *c, struct spans *out, struct err *err);
+/* The tokens of that; 0: nobody can tell. */
+size_t turn_count(struct chat *c);
 /* Says which turns were dropped, if any: once something has come of the turn, for without that
  * they are back. */
 void turn_tell_dropped(struct chat *c);
@@ -365,7 +367,8 @@ void verify_event(struct chat *c, const struct engine_event *event);
 
 /* The conversation as it stands has n_used tokens, of which n_warm are computed. */
 void context_set(struct chat *c, uint32_t n_used, uint32_t n_warm);
-/* What is known of it holds no more: it is another one, or another model's. */
+/* What is known of it holds no more: it is another one or another model's, or rendered in
+ * another way. */
 void context_forget(struct chat *c);
 
 /* ---- while nothing is asked (idle.c) ---- */

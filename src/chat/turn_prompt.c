@@ -82,6 +82,15 @@ static size_t count_tokens(struct chat *c, const struct spans *prompt)
     return n;
 }
 
+size_t turn_count(struct chat *c)
+{
+    struct spans prompt = {0};
+    struct err ignored;
+    const size_t n = turn_whole(c, &prompt, &ignored) ? count_tokens(c, &prompt) : 0;
+    spans_free(&prompt);
+    return n;
+}
+
 /* The tokens of the prompt without its n oldest turns. */
 static size_t count_without(struct chat *c, size_t n)
 {

@@ -3,13 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ids.h"
 #include "base/printable.h"
 #include "chat/archive.h"
 #include "chat/impl.h"
 #include "chat/sessions.h"
-#include "engine/engine.h"
-#include "text/spans.h"
 
 const struct message *const *chat_path_now(const struct chat *c, size_t *n)
 {
@@ -61,28 +58,11 @@ void context_forget(struct chat *c)
     c->context = (struct context){.n_messages = SIZE_MAX};
 }
 
-/* The tokens that it would be; 0: nobody can tell. */
-static size_t count_whole(struct chat *c)
-{
-    struct spans prompt = {0};
-    struct ids ids = {0};
-    struct err ignored;
-    const size_t n = turn_whole(c, &prompt, &ignored) &&
-                             engine_prompt_ids(c->engine, &prompt, &ids, &ignored)
-                         ? ids.n
-                         : 0;
-    spans_free(&prompt);
-    ids_free(&ids);
-    return n;
-}
-
-/* After a change that the engine has not been told of. */
+/* After a change that the engine has not been told of: what of it is warm nobody knows. */
 static void guess_context(struct chat *c)
 {
     const bool is_empty = conversation_n(c->conversation) == 0;
-    const uint32_t n_used = is_empty ? 0 : (uint32_t)count_whole(c);
-    const uint32_t n_warm = c->context.n_warm;
-    context_set(c, n_used, n_warm < n_used ? n_warm : n_used);
+    context_set(c, is_empty ? 0 : (uint32_t)turn_count(c), 0);
     c->context.is_guess = !is_empty;
 }
 

@@ -726,6 +726,35 @@ static void test_templates(void **unused)
     unlink(path);
 }
 
+/* What the conversation would be after a command that changes it, or how it is rendered, is
+ * counted; that it is warm is said of what the engine has computed alone. */
+static void test_counts(void **unused)
+{
+    (void)unused;
+    static const char *const changes[] = {"/system Answer in one short sentence.", "/trim 1",
+                                          "/undo", "/think off"};
+    struct recorder r;
+    open_chat(&r, false, NULL);
+    free(ask(&r, "What is a token?"));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        free(ask(&r, "And a page?"));
+        const struct chat_status before = chat_status(r.chat);
+        assert_true(before.is_exact);
+        assert_int_equal(before.n_warm, before.n_used);
+        assert_true(line(&r, changes[i]));
+        const struct chat_status after = chat_status(r.chat);
+        assert_false(after.is_exact);
+        assert_int_equal(after.n_warm, 0);
+        assert_true(after.n_used > 0);
+        if (i == 0) assert_true(after.n_used > before.n_used);
+        if (i == 1 || i == 2) assert_true(after.n_used < before.n_used);
+    }
+    assert_true(line(&r, "/clear"));
+    assert_true(chat_status(r.chat).is_exact);
+    assert_int_equal(chat_status(r.chat).n_used, 0);
+    close_chat(&r);
+}
+
 static void test_completion(void **unused)
 {
     (void)unused;
@@ -792,11 +821,12 @@ int main(void)
         cmocka_unit_test(test_control_tokens), cmocka_unit_test(test_read),
         cmocka_unit_test(test_system),         cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_fails_within),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_completion),     cmocka_unit_test(test_stripped),
-        cmocka_unit_test(test_export),         cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_thinking),       cmocka_unit_test(test_filtered),
-        cmocka_unit_test(test_draft),          cmocka_unit_test(test_model),
-        cmocka_unit_test(test_warm_typing),    cmocka_unit_test(test_warm_too_long),
+        cmocka_unit_test(test_completion),     cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_stripped),       cmocka_unit_test(test_export),
+        cmocka_unit_test(test_copy),           cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_filtered),       cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_model),          cmocka_unit_test(test_warm_typing),
+        cmocka_unit_test(test_warm_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
