@@ -226,16 +226,23 @@ static const struct command *command_apart(const char *args)
     return command_find(args, n);
 }
 
-static void tell_unknown(struct chat *c, const char *name, const char *args)
+/* best: what it may have been, or NULL. more stands behind it. */
+static void tell_unknown(struct chat *c, const char *name, const char *best, const char *more)
+{
+    if (best)
+        chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s?%s", name, best, more);
+    else
+        chat_tell(c, FACE_ERROR, "no command /%s; /help lists them%s", name, more);
+}
+
+static void tell_unknown_line(struct chat *c, const char *name, const char *args)
 {
     const struct command *apart = *name ? NULL : command_apart(args);
-    const char *best = *name ? nearest_command(name) : apart ? apart->name : NULL;
-    if (best)
-        chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s? (//%s sends it as text)",
-                  name, best, name);
-    else
-        chat_tell(c, FACE_ERROR, "no command /%s; /help lists them (//%s sends it as text)",
-                  name, name);
+    const char *best = apart ? apart->name : *name ? nearest_command(name) : NULL;
+    struct buf more = {0};
+    buf_printf(&more, " (//%s sends it as text)", name);
+    tell_unknown(c, name, best, more.data);
+    buf_free(&more);
 }
 
 bool command_run(struct chat *c, const char *line, size_t n)
@@ -252,7 +259,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     char *rest = mem_strndup(line + args, n - args), *name = mem_strndup(line + 1, end - 1);
     bool ok = false;
     if (!row)
-        tell_unknown(c, name, rest);
+        tell_unknown_line(c, name, rest);
     else if (*rest && !*row->args)
         chat_tell(c, FACE_ERROR, "/%s takes nothing after it, found '%s'", name, rest);
     else
@@ -294,15 +301,22 @@ static void put_command(const struct command *row, struct buf *out)
 }
 
 /* Of "set temp" the setting, of "undo 2" the command alone; a setting need have no /set before
- * it. False: there is nothing of the name. */
-static bool put_help(const char *args, struct buf *out)
+ * it. False: there is nothing of the name, which was said. */
+static bool put_help(struct chat *c, const char *args, struct buf *out)
 {
     const size_t n = strcspn(args, " \t");
     const struct command *row = command_find(args, n);
-    const char *setting = !row ? args : args + n + strspn(args + n, " \t");
-    if ((!row || row->kind == WORDS_SETTING) && setting_explain(setting, out)) return true;
-    if (row) put_command(row, out);
-    return row != NULL;
+    const char *setting = args + n + strspn(args + n, " \t");
+    if (row && row->kind == WORDS_SETTING && *setting) return setting_explain(c, setting, out);
+    if (row) {
+        put_command(row, out);
+        return true;
+    }
+    if (setting_is(args)) return setting_explain(c, args, out);
+    char *name = mem_strndup(args, n);
+    tell_unknown(c, name, nearest_command(name), "");
+    free(name);
+    return false;
 }
 
 static bool command_help(struct chat *c, const char *args)
@@ -315,14 +329,8 @@ static bool command_help(struct chat *c, const char *args)
     else if (*name == '/')
         buf_puts(&text, command_find("help", 4)->more);
     else
-        ok = put_help(name, &text);
-    const char *best = ok ? NULL : nearest_command(name);
-    if (ok)
-        chat_tell(c, FACE_INFO, "%s", buf_str(&text));
-    else if (best)
-        chat_tell(c, FACE_ERROR, "no command /%s; did you mean /%s?", name, best);
-    else
-        chat_tell(c, FACE_ERROR, "no command /%s; /help lists them", name);
+        ok = put_help(c, name, &text);
+    if (ok) chat_tell(c, FACE_INFO, "%s", buf_str(&text));
     buf_free(&text);
     return ok;
 }

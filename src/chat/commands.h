@@ -74,8 +74,10 @@ bool command_draft(struct chat *c, const char *args);
 
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);
-/* What a setting is and can be, for /help; false: there is none of that name. */
-bool setting_explain(const char *name, struct buf *out);
+/* Whether there is a setting of that name. */
+bool setting_is(const char *name);
+/* What a setting is and can be, for /help; false: there is none of that name, which is said. */
+bool setting_explain(struct chat *c, const char *name, struct buf *out);
 bool command_show(struct chat *c, const char *args);
 bool command_think(struct chat *c, const char *args);
 bool command_stats(struct chat *c, const char *args);

@@ -64,15 +64,6 @@ static void put_range(const struct option_row *row, struct buf *out)
         buf_printf(out, ", or several between commas; /set %s= takes them back", row->name);
 }
 
-bool setting_explain(const char *name, struct buf *out)
-{
-    const struct option_row *row = find_foreign(name);
-    if (!row || !(row->flags & OPTION_SET)) return false;
-    buf_printf(out, "/set %s: %s\n", row->name, row->help);
-    put_range(row, out);
-    return true;
-}
-
 static const struct option_row *find_setting(struct chat *c, const char *name)
 {
     const struct option_row *row = find_foreign(name);
@@ -93,6 +84,21 @@ static const struct option_row *find_setting(struct chat *c, const char *name)
     else
         chat_tell(c, FACE_ERROR, "/set: no setting '%s'; /set lists them", name);
     return NULL;
+}
+
+bool setting_is(const char *name)
+{
+    const struct option_row *row = find_foreign(name);
+    return row && (row->flags & OPTION_SET);
+}
+
+bool setting_explain(struct chat *c, const char *name, struct buf *out)
+{
+    const struct option_row *row = find_setting(c, name);
+    if (!row) return false;
+    buf_printf(out, "/set %s: %s\n", row->name, row->help);
+    put_range(row, out);
+    return true;
 }
 
 static bool set_option(struct chat *c, const struct option_row *row, const char *value,
