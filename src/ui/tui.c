@@ -79,9 +79,9 @@ static void stop_here(void)
 
 static void release(struct tui *t)
 {
-    if (t->held.text.len > 0)
-        transcript_text(t->transcript, t->held.part, t->held.text.data, t->held.text.len);
-    buf_clear(&t->held.text);
+    if (t->unseen.text.len > 0)
+        transcript_text(t->transcript, t->unseen.part, t->unseen.text.data, t->unseen.text.len);
+    buf_clear(&t->unseen.text);
 }
 
 static void on_text(void *user, enum face_part part, const char *s, size_t n)
@@ -91,9 +91,9 @@ static void on_text(void *user, enum face_part part, const char *s, size_t n)
     t->reply.is_coming = true;
     if (t->copy.fd >= 0 && part == FACE_REPLY) output_text(&t->copy, s, n);
     if (t->no_stream) {
-        if (part != t->held.part) release(t);
-        t->held.part = part;
-        buf_append(&t->held.text, s, n);
+        if (part != t->unseen.part) release(t);
+        t->unseen.part = part;
+        buf_append(&t->unseen.text, s, n);
         return;
     }
     transcript_text(t->transcript, part, s, n);
@@ -159,7 +159,7 @@ static void on_turn_begin(void *user)
     t->reply.rate = 0;
     t->figures.from_ms = 0;
     t->reply.n_drafted = t->reply.n_accepted = 0;
-    buf_clear(&t->held.text);
+    buf_clear(&t->unseen.text);
     transcript_turn(t->transcript, t->chat, tui_shows_reasoning(t));
     t->frame.is_due = true;
 }
@@ -552,7 +552,7 @@ int tui_run(const struct options *o, const struct engine_config *engine,
     dialog_free(&t.dialog);
     transcript_free(t.transcript);
     buf_free(&t.search.words);
-    buf_free(&t.held.text);
+    buf_free(&t.unseen.text);
     buf_free(&t.farewell);
     return t.status;
 }

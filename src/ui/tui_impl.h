@@ -76,7 +76,7 @@ struct tui_frame {
 };
 
 /* --no-stream: what is not shown yet. */
-struct tui_held {
+struct tui_unseen {
     struct buf text;
     enum face_part part;
 };
@@ -103,7 +103,7 @@ struct tui {
     bool is_loading;
     struct tui_work work;
     struct tui_reply reply;
-    struct tui_held held;
+    struct tui_unseen unseen;
     struct output copy; /* --output; fd is -1 without */
 
     double stopped_ms;   /* as signals.h had it when it was looked at last */
