@@ -318,9 +318,9 @@ static void on_turn_end(void *user, const struct face_report *report)
 /* --- Signals ------------------------------------------------------------------------------ */
 
 /* The time that the process was stopped is none of what runs. */
-static void leave_stop_out(struct line *l, double before_ms)
+static void leave_stop_out(struct line *l)
 {
-    const double ms = signals_stopped_ms() - before_ms;
+    const double ms = signals_take_stopped_ms();
     l->progress.began_ms += ms;
     chat_stood_still(l->chat, ms);
 }
@@ -330,9 +330,8 @@ static void stop_here(struct line *l)
     progress_clear(&l->progress);
     prompt_pause();
     tty_lend();
-    const double before_ms = signals_stopped_ms();
     signals_stop_here();
-    leave_stop_out(l, before_ms);
+    leave_stop_out(l);
     /* Who is ended while stopped is in the background: the terminal is the shell's. */
     if (signals_leaving()) return;
     tty_return();
@@ -525,6 +524,7 @@ static bool ask(struct line *l, struct prompt_line *line)
         /* What was typed before Ctrl-C or Ctrl-Z comes before it. */
         while (got == PROMPT_MORE && !signals_leaving() && key_bytes_come(0))
             got = prompt_keys(line);
+        leave_stop_out(l); /* a key may have stopped it */
         if (got == PROMPT_MORE) on_signals(l);
         if (got == PROMPT_MORE && loading) load_on(l);
         if (l->status >= 0) break;

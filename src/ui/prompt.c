@@ -129,6 +129,7 @@ void prompt_open(FILE *out, void (*take_paste)(void *user, const char *s, size_t
 {
     static const struct edit_keys_terminal terminal = {prompt_pause, prompt_resume, complain,
                                                        tell,         pasted,        fits};
+    paused = false;
     on_paste = take_paste;
     on_paste_user = user;
     rl_readline_name = "hearth";

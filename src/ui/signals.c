@@ -154,9 +154,11 @@ int signals_leaving(void)
     return signals_come(SIGHUP) ? EXIT_SIGHUP : 0;
 }
 
-double signals_stopped_ms(void)
+double signals_take_stopped_ms(void)
 {
-    return stopped_ms;
+    const double ms = stopped_ms;
+    stopped_ms = 0;
+    return ms;
 }
 
 void signals_stop_here(void)

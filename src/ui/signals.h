@@ -42,7 +42,7 @@ void signals_make_room(bool wanted);
 
 /* Stops the process as Ctrl-Z does; returns when it goes on. The terminal is the caller's. */
 void signals_stop_here(void);
-/* How long it was stopped so, all in all, in milliseconds. */
-double signals_stopped_ms(void);
+/* How long it was stopped so since this was called last, in milliseconds. */
+double signals_take_stopped_ms(void);
 
 #endif

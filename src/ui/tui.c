@@ -425,9 +425,7 @@ static void warm(struct tui *t)
 /* The time that the process was stopped is none of what runs. */
 static void leave_stop_out(struct tui *t)
 {
-    const double ms = signals_stopped_ms() - t->stopped_ms;
-    if (ms <= 0) return;
-    t->stopped_ms += ms;
+    const double ms = signals_take_stopped_ms();
     t->work.began_ms += ms;
     if (t->figures.from_ms > 0) t->figures.from_ms += ms;
     chat_stood_still(t->chat, ms);

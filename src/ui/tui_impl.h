@@ -106,7 +106,6 @@ struct tui {
     struct tui_unseen unseen;
     struct output copy; /* --output; fd is -1 without */
 
-    double stopped_ms;   /* as signals.h had it when it was looked at last */
     bool leaves;         /* once no line waits any more */
     int status;          /* of what ends the program, -1: goes on */
     bool is_over;        /* the screen is closed: messages go to standard error */

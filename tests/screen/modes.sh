@@ -132,9 +132,10 @@ for face in --plain --tui; do
 done
 
 # The time that it was stopped is none of the reply's.
-took() { text | tr -s '\n ' ' ' | grep -oE '[0-9,]+ generated at [0-9.,]+ tok/s' | tr -d , | awk '{ exit !($1 / $4 < 4) }'; }
+took() { text | tr -s '\n ' ' ' | grep -oE '[0-9,]+ generated at [0-9.,]+ tok/s' | tr -d , | awk -v all="$all" '{ exit !($1 / $4 < all - 4) }'; }
 for face in --plain --tui; do
     start $face "${endless[@]}"
+    from=$(date +%s.%N)
     asks 'tell me all'
     keys C-z
     last 'shell:'
@@ -143,6 +144,7 @@ for face in --plain --tui; do
     goes_on
     keys C-c
     within has_stopped 1
+    all=$(date +%s.%N | awk -v from="$from" '{ print $1 - from }')
     check "a stop takes none of a reply's time, $face" took
     last '>'
     keys C-d
