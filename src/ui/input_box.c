@@ -21,7 +21,7 @@ static struct {
     struct input_line *lines;
     size_t n, cap;
 } queue;
-static struct buf held; /* for the line that is not sent yet */
+static struct buf attached; /* for the line that is not sent yet */
 static bool at_end, giving_up;
 static struct buf choices, viewed, asked; /* viewed, asked: the line and its prompt as UTF-8 */
 static FILE *nowhere;                     /* what readline writes to */
@@ -110,11 +110,11 @@ static void on_line(char *line)
     } else {
         MEM_GROW(queue.lines, queue.n, queue.cap);
         struct input_line *sent = &queue.lines[queue.n++];
-        *sent = (struct input_line){.held = held, .is_pasted = edit_keys_pasted()};
-        held = (struct buf){0};
+        *sent = (struct input_line){.attached = attached, .is_pasted = edit_keys_pasted()};
+        attached = (struct buf){0};
         charset_take(line, strlen(line), &sent->text);
         /* Now, since the line that begins next stands behind it in the history. */
-        hooks->sent(buf_str(&sent->text), sent->is_pasted);
+        hooks->sent(sent);
     }
     free(line);
     edit_keys_new_line();
@@ -178,7 +178,7 @@ void input_close(void)
         input_line_free(&queue.lines[i]);
     free(queue.lines);
     memset(&queue, 0, sizeof queue);
-    buf_free(&held);
+    buf_free(&attached);
     buf_free(&choices);
     buf_free(&viewed);
     buf_free(&asked);
@@ -225,7 +225,7 @@ bool input_take_end(void)
 void input_line_free(struct input_line *line)
 {
     buf_free(&line->text);
-    buf_free(&line->held);
+    buf_free(&line->attached);
 }
 
 bool input_take(struct input_line *line)
@@ -243,22 +243,22 @@ size_t input_n_waiting(void)
 }
 
 /* One behind the other, an empty line between them. */
-static void append_held(struct buf *out, const char *s, size_t n)
+static void append_part(struct buf *out, const char *s, size_t n)
 {
     if (out->len > 0 && n > 0) buf_puts(out, "\n\n");
     buf_append(out, s, n);
 }
 
-void input_hold(const char *s, size_t n)
+void input_attach(const char *s, size_t n)
 {
-    append_held(&held, s, n);
+    append_part(&attached, s, n);
 }
 
-bool input_take_held(struct buf *out)
+bool input_take_attached(struct buf *out)
 {
     buf_free(out);
-    *out = held;
-    held = (struct buf){0};
+    *out = attached;
+    attached = (struct buf){0};
     return out->len > 0;
 }
 
@@ -290,7 +290,7 @@ void input_fill(const char *text, size_t n, bool is_message)
 
 void input_call_back(void)
 {
-    struct buf all = {0}, all_held = {0};
+    struct buf all = {0}, all_attached = {0};
     struct input_line line = {0};
     const bool is_alone = queue.n == 1;
     while (input_take(&line)) {
@@ -299,11 +299,11 @@ void input_call_back(void)
                               : n_before_message(buf_str(&line.text), line.text.len);
         if (all.len > 0) buf_putc(&all, '\n');
         buf_append(&all, buf_str(&line.text) + at, line.text.len - at);
-        append_held(&all_held, buf_str(&line.held), line.held.len);
+        append_part(&all_attached, buf_str(&line.attached), line.attached.len);
     }
-    append_held(&all_held, buf_str(&held), held.len);
-    buf_free(&held);
-    held = all_held;
+    append_part(&all_attached, buf_str(&attached), attached.len);
+    buf_free(&attached);
+    attached = all_attached;
     if (all.len > 0) input_fill(all.data, all.len, line.is_pasted || !is_alone);
     buf_free(&all);
     input_line_free(&line);

@@ -15,12 +15,20 @@
 
 struct chat;
 
+/* A line that was sent. */
+struct input_line {
+    struct buf text;     /* as UTF-8 */
+    struct buf attached; /* what input_attach was given before it was sent, "" for nothing */
+    bool is_pasted; /* its beginning was pasted: it is no command, whatever it looks like */
+};
+void input_line_free(struct input_line *line);
+
 struct input_hooks {
     struct edit_keys_terminal terminal;
     /* Called for the keys of ui/actions.h. */
     void (*act)(enum action action);
-    /* A line was sent, as UTF-8, and waits from now on: for the history. */
-    void (*sent)(const char *text, bool is_pasted);
+    /* A line was sent and waits from now on: for the history. */
+    void (*sent)(const struct input_line *line);
     /* Shows the line as it is for a moment, since readline waits before it goes on. */
     void (*draw)(void);
 };
@@ -36,25 +44,18 @@ void input_paste(void);
  * is gone. */
 bool input_take_end(void);
 
-/* A line that was sent. */
-struct input_line {
-    struct buf text;
-    struct buf held; /* what input_hold was given before it was sent, "" for nothing */
-    bool is_pasted;  /* its beginning was pasted: it is no command, whatever it looks like */
-};
-void input_line_free(struct input_line *line);
 /* Takes the line that was sent first; false if none waits. line is the owner's, replaced. */
 bool input_take(struct input_line *line);
 size_t input_n_waiting(void);
-/* Lines that wait go back into the editor, before what is being typed, and what is held for
- * them is held for it. */
+/* Lines that wait go back into the editor, before what is being typed, and what is attached
+ * to them is attached to it. */
 void input_call_back(void);
 
-/* Holds a text that goes with the line that is sent next, not with those that wait. */
-void input_hold(const char *s, size_t n);
-/* Takes what is held for the line that is not sent yet; false if nothing is. out is replaced.
- */
-bool input_take_held(struct buf *out);
+/* Attaches a text to the line that is sent next, not to those that wait. */
+void input_attach(const char *s, size_t n);
+/* Takes what is attached to the line that is not sent yet; false if nothing is. out is the
+ * owner's, replaced. */
+bool input_take_attached(struct buf *out);
 
 /* Puts text into the line, before what was typed; is_message: sent again it is no command,
  * whatever it looks like. */

@@ -206,12 +206,12 @@ static bool has_waiting(const struct tui *t)
 }
 
 /* What was pasted stands before the next message, once no other one comes before that. */
-static void give_held(struct tui *t)
+static void give_attached(struct tui *t)
 {
-    struct buf held = {0};
-    if (!has_waiting(t) && input_take_held(&held))
-        chat_put_before(t->chat, held.data, held.len);
-    buf_free(&held);
+    struct buf attached = {0};
+    if (!has_waiting(t) && input_take_attached(&attached))
+        chat_put_before(t->chat, attached.data, attached.len);
+    buf_free(&attached);
 }
 
 static void on_interrupt(struct tui *t)
@@ -223,7 +223,7 @@ static void on_interrupt(struct tui *t)
         if (!signals_first_interrupt(&t->reply.cancelled_ms)) return;
         chat_cancel(t->chat);
         input_call_back();
-        give_held(t);
+        give_attached(t);
     } else if (t->mode != MODE_LINE) {
         tui_leave_mode(t);
     } else if (state == CHAT_LOADING && input_view().len == 0) {
@@ -264,11 +264,14 @@ static void remember(const char *line, bool is_pasted)
 
 /* The view goes to the end now, and not when the line's turn comes: who has gone elsewhere
  * since then reads. */
-static void on_sent(const char *line, bool is_pasted)
+static void on_sent(const struct input_line *line)
 {
     struct tui *t = the_tui;
-    if (!ascii_is_blank(line, strlen(line)) || chat_has_paste(t->chat)) t->view.follows = true;
-    remember(line, is_pasted);
+    const char *text = buf_str(&line->text);
+    if (!ascii_is_blank(text, line->text.len) || line->attached.len > 0 ||
+        chat_has_paste(t->chat))
+        t->view.follows = true;
+    remember(text, line->is_pasted);
 }
 
 /* The turn of the command line. */
@@ -291,10 +294,11 @@ static void take_lines(struct tui *t)
     }
     while (t->status < 0 && chat_state(t->chat) == CHAT_IDLE && !t->is_loading &&
            input_take(&line)) {
-        if (line.held.len > 0) chat_put_before(t->chat, line.held.data, line.held.len);
+        if (line.attached.len > 0)
+            chat_put_before(t->chat, line.attached.data, line.attached.len);
         tui_submit(t, &line.text, line.is_pasted);
     }
-    give_held(t);
+    give_attached(t);
     input_line_free(&line);
 }
 
@@ -467,13 +471,10 @@ static void loop(struct tui *t)
 
 static void attach(const char *s, size_t n)
 {
-    if (!has_waiting(the_tui)) {
-        chat_attach(the_tui->chat, s, n);
-        return;
-    }
     n = ascii_without_ends(s, n);
-    input_hold(s, n);
+    input_attach(s, n);
     chat_tell_paste(the_tui->chat, s, n);
+    give_attached(the_tui);
 }
 
 static void run(struct tui *t, const struct options *o)

@@ -148,6 +148,19 @@ last '>'
 keys 'the fourth' Enter
 check "    and the paste goes" exports
 check "    with what is sent then" [ "$(beside)" = $'1\nthe fourth' ]
+keys '/set max-tokens 300' Enter '/help' Enter
+shows '//x sends'
+keys 'tell me more' Enter
+shows 'tok/s'
+keys '/set max-tokens 4' Enter 'the fifth' Enter
+mux paste-buffer -p
+shows 'pasted 8,320 bytes'
+keys PgUp
+shows ' more rows, End'
+keys Enter
+check "    and Return alone, which sends it, shows the end" within eval '! has_text " more rows, End"'
+within eval '! has_text " waiting"'
+last '>'
 keys C-d
 left 0
 
