@@ -5,17 +5,29 @@
 
 #include "template/case.h"
 
-/* Copies t less its surrounding white space and single underscores between digits, the digits
+/* What an underscore may stand between: digits of any script, with `letters` those, too. */
+static bool is_figure(uint32_t cp, bool letters)
+{
+    if (cp >= 0x80) return char_decimal(cp) >= 0;
+    return (cp >= '0' && cp <= '9') || (letters && (cp | 0x20) >= 'a' && (cp | 0x20) <= 'z');
+}
+
+/* Copies t less its surrounding white space and single underscores between figures, the digits
  * of any script as those of ASCII; false if it is too long for a number or has other characters
  * beyond ASCII. */
-static bool plain_digits(struct work *w, struct text t, char *out, size_t size)
+static bool plain_digits(struct work *w, struct text t, bool letters, char *out, size_t size)
 {
     size_t n = 0;
+    uint32_t before = 0;
     t = text_strip(w, t, NULL, true, true);
     for (size_t i = 0, len; i < t.len; i += len) {
         uint32_t cp = text_char(t, i, &len);
+        const bool stands_after = is_figure(before, letters);
+        before = cp;
         if (cp == '_') {
-            if (!i || i + 1 == t.len || t.data[i - 1] == '_') return false;
+            size_t next_len;
+            if (!stands_after || i + 1 == t.len) return false;
+            if (!is_figure(text_char(t, i + 1, &next_len), letters)) return false;
             continue;
         }
         const int digit = cp < 0x80 ? -1 : char_decimal(cp);
@@ -30,7 +42,7 @@ static bool plain_digits(struct work *w, struct text t, char *out, size_t size)
 enum number_parse number_parse_int(struct work *w, struct text t, int base, int64_t *out)
 {
     char s[128], *p = s, *end;
-    if (!plain_digits(w, t, s, sizeof s)) return NUMBER_BAD;
+    if (!plain_digits(w, t, true, s, sizeof s)) return NUMBER_BAD;
     bool negative = *p == '-';
     if (*p == '-' || *p == '+') p++;
     if (*p == '0' && p[1]) {
@@ -56,7 +68,7 @@ enum number_parse number_parse_int(struct work *w, struct text t, int base, int6
 bool number_parse_real(struct work *w, struct text t, double *out)
 {
     char s[512], *end;
-    if (!plain_digits(w, t, s, sizeof s)) return false;
+    if (!plain_digits(w, t, false, s, sizeof s)) return false;
     /* strtod also reads hexadecimal and nan(...); float() does not. */
     if (strpbrk(s, "xX(")) return false;
     *out = strtod(s, &end);

@@ -364,6 +364,7 @@ static struct node *parse_block(struct parser *p, struct node *n)
     n->items = parse_closed(p, "endblock", "block", n->line);
     level_end(p);
     if (p->token->type == TOKEN_NAME) p->token++;
+    p->has_blocks = true;
     return n;
 }
 
@@ -419,5 +420,6 @@ void parse(struct template *t, const char *source, size_t n)
     p.token = lex(p.w, source, n);
     level_begin(&p, &t->body);
     t->body = parse_until(&p, NULL, NULL, 1);
-    levels_finish(&p);
+    /* A block sees the variables of the rendering, whatever is set around it. */
+    if (!p.has_blocks) levels_finish(&p);
 }

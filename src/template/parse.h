@@ -25,6 +25,7 @@ struct parser {
     unsigned loops;                        /* open around here, within the same macro */
     size_t n_callers, n_kwargs, n_varargs; /* mentions of these names so far */
     struct level *level, *levels;          /* the one around here; the newest */
+    bool has_blocks;
 };
 
 /* Parses the source (UTF-8, lines ended by \n) into t->body. Fails with line and reason. */

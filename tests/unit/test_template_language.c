@@ -71,6 +71,11 @@ static void test_floats(void **state)
         {"{{ 3.7|int }} {{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(5) }} {{ '42.9'|int }} {{ "
          "'ff'|int(0, 16) }} {{ none|int }}",
          "3 42 0 5 42 255 0"},
+        {"{{ '1_0'|int }} {{ '0x_1f'|int(0, 16) }} {{ '1_0.2_5'|float }} {{ '1e1_0'|float }}",
+         "10 31 10.25 10000000000.0"},
+        {"{{ '-_1'|int }} {{ '_1'|int }} {{ '1_'|int }} {{ '1__0'|int }} {{ '1_.5'|float }} "
+         "{{ '1._5'|float }} {{ '1e_5'|float }} {{ '1_e5'|float }} {{ '1e_5'|int }}",
+         "0 0 0 0 0.0 0.0 0.0 0.0 0"},
         {"{{ '3.5'|float }} {{ 'x'|float }} {{ '1e3'|float }} {{ '0x10'|float }} {{ ' 7 '|int "
          "}}",
          "3.5 0.0 1000.0 0.0 7"},
@@ -429,6 +434,7 @@ static void test_scopes(void **state)
          "HELLO BXB"},
         {"{% generation %}text{% set x = 1 %}{% endgeneration %}{{ x }}|", "text|"},
         {"{% block a %}in{% endblock %}{% block b %}x{% endblock b %}", "inx"},
+        {"{% block b %}{{ n }}{% endblock %}{% set n = 1 %}{{ n }}", "71"},
     };
     (void)state;
     check_all(examples, sizeof examples / sizeof *examples);
