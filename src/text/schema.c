@@ -183,7 +183,8 @@ static char percent_byte(const char *s)
     return low < 0 ? '\0' : (char)(high << 4 | low);
 }
 
-/* What a part of a URI stands for: any byte may be written with a %. */
+/* What a part of a URI stands for: any byte may be written with a %, but for NUL, which no name
+ * has. */
 static void decode(struct buf *out, const char *ref)
 {
     for (; *ref; ref++) {
@@ -310,13 +311,26 @@ static grammar_place literals(struct build *b, const json_t *schema, grammar_pla
 
 /* ---- numbers ---- */
 
-/* The nearest that a bound can be to n, which is too far; on its own side it leaves nothing. */
-static int64_t nearest_bound(struct build *b, enum word w, double n)
+static bool is_too_far(const json_t *x)
 {
-    const bool is_lower = w == WORD_MINIMUM || w == WORD_ABOVE;
-    if (is_lower && n > 0) fail(b, "%s: expected at most 1e18, found %.15g", words[w], n);
-    if (!is_lower && n < 0) fail(b, "%s: expected at least -1e18, found %.15g", words[w], n);
-    return n < 0 ? -SCHEMA_MAX_BOUND : SCHEMA_MAX_BOUND;
+    const json_int_t n = json_integer_value(x);
+    return json_is_integer(x) ? n > SCHEMA_MAX_BOUND || n < -SCHEMA_MAX_BOUND
+                              : fabs(json_number_value(x)) > SCHEMA_MAX_BOUND;
+}
+
+/* The nearest that a bound can be to x, which is too far; on its own side it leaves nothing. */
+static int64_t nearest_bound(struct build *b, enum word w, const json_t *x)
+{
+    char found[32];
+    const bool is_lower = w == WORD_MINIMUM || w == WORD_ABOVE,
+               above = json_number_value(x) > 0;
+    if (json_is_integer(x))
+        snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, json_integer_value(x));
+    else
+        snprintf(found, sizeof found, "%.15g", json_real_value(x));
+    if (is_lower && above) fail(b, "%s: expected at most 1e18, found %s", words[w], found);
+    if (!is_lower && !above) fail(b, "%s: expected at least -1e18, found %s", words[w], found);
+    return above ? SCHEMA_MAX_BOUND : -SCHEMA_MAX_BOUND;
 }
 
 /* A bound that is a whole number, or for integers the next one inside. */
@@ -329,7 +343,7 @@ static int64_t bound(struct build *b, const json_t *schema, enum word w, bool is
         n = w == WORD_MINIMUM || w == WORD_BELOW ? ceil(n) : floor(n);
     else if (n != floor(n))
         fail(b, "%s: of a number (not an integer) only whole bounds can be kept to", words[w]);
-    if (fabs(n) > SCHEMA_MAX_BOUND) return nearest_bound(b, w, n);
+    if (is_too_far(x)) return nearest_bound(b, w, x);
     return json_is_integer(x) ? json_integer_value(x) : (int64_t)n;
 }
 
