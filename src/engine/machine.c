@@ -262,11 +262,11 @@ bool machine_move_to_cpu(struct machine *m, const struct engine_config *config,
 {
     struct err ignored;
     const struct model_params params = m->params;
-    /* Of a device that is lost nothing can be read; a draft may be elsewhere. */
+    /* Of a device that is lost nothing can be read; a draft may be beside it. */
     const bool lives = m->be && !backend_is_lost(m->be);
     if (lives)
         machine_save(m, watch->cancel, &ignored);
-    else if (m->draft && machine_draft_is_apart(m))
+    else if (m->draft && m->draft->be && !backend_is_lost(m->draft->be))
         machine_save(m->draft, watch->cancel, &ignored);
     close_on(m);
     m->why_cpu = "the device failed";
