@@ -104,7 +104,7 @@ static bool add_rows(struct planner *p, const int32_t *ids, size_t from, size_t 
         tree_commit(p->tree, ids + (at - from), at, end - at);
         tree_tidy(p->tree);
         if (marks && end % TIMELINE_MARK_ROWS == 0 && end == tree_n(p->tree))
-            tree_snapshot(p->tree, p->logits, NULL);
+            tree_snapshot_passing(p->tree, p->logits, NULL);
     }
     return true;
 }

@@ -63,7 +63,7 @@ struct tree {
     struct found found;
     struct snapshot **snapshots; /* all, the longest unused first */
     size_t n_snapshots, cap_snapshots;
-    uint64_t *stamps; /* [limits.n_snapshots + 1], for thin_out */
+    uint64_t *stamps; /* room for one more than there may be, for snapshots_thin */
     uint64_t clock;
     size_t n_pages;
     uint64_t snapshot_bytes, path_bytes, n_dropped;
