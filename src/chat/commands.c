@@ -300,6 +300,19 @@ static void put_command(const struct command *row, struct buf *out)
     buf_puts(out, row->more);
 }
 
+/* Of what stands behind /set; where that is another command's, as system, that one. */
+static bool put_setting_help(struct chat *c, const char *args, struct buf *out)
+{
+    size_t n;
+    args = setting_name(args, &n);
+    char *name = mem_strndup(args, n);
+    const struct command *other = setting_is(name) ? NULL : command_find(name, n);
+    if (other) put_command(other, out);
+    const bool ok = other || setting_explain(c, name, out);
+    free(name);
+    return ok;
+}
+
 /* Of "set temp" the setting, of "undo 2" the command alone; a setting need have no /set before
  * it. False: there is nothing of the name, which was said. */
 static bool put_help(struct chat *c, const char *args, struct buf *out)
@@ -307,16 +320,16 @@ static bool put_help(struct chat *c, const char *args, struct buf *out)
     const size_t n = strcspn(args, " \t");
     const struct command *row = command_find(args, n);
     const char *setting = args + n + strspn(args + n, " \t");
-    if (row && row->kind == WORDS_SETTING && *setting) return setting_explain(c, setting, out);
+    if (row && row->kind == WORDS_SETTING && *setting) return put_setting_help(c, setting, out);
     if (row) {
         put_command(row, out);
         return true;
     }
-    if (setting_is(args)) return setting_explain(c, args, out);
     char *name = mem_strndup(args, n);
-    tell_unknown(c, name, nearest_command(name), "");
+    const bool ok = setting_is(name) && setting_explain(c, name, out);
+    if (!ok) tell_unknown(c, name, nearest_command(name), "");
     free(name);
-    return false;
+    return ok;
 }
 
 static bool command_help(struct chat *c, const char *args)

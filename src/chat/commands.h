@@ -74,6 +74,8 @@ bool command_draft(struct chat *c, const char *args);
 
 /* commands_show.c: settings and figures. */
 bool command_set(struct chat *c, const char *args);
+/* Where the name of a setting begins in what stands after /set, and its n bytes. */
+const char *setting_name(const char *args, size_t *n);
 /* Whether there is a setting of that name. */
 bool setting_is(const char *name);
 /* What a setting is and can be, for /help; false: there is none of that name, which is said. */

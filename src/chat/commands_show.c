@@ -101,11 +101,26 @@ bool setting_explain(struct chat *c, const char *name, struct buf *out)
     return true;
 }
 
+/* Whether args begins with this word; *rest is what stands after it. */
+static bool after_word(const char *args, const char *word, const char **rest)
+{
+    size_t n = strcspn(args, " \t");
+    *rest = args + n + strspn(args + n, " \t");
+    return n == strlen(word) && memcmp(args, word, n) == 0;
+}
+
+const char *setting_name(const char *args, size_t *n)
+{
+    const char *rest;
+    if (after_word(args, "parameter", &rest)) args = rest;
+    *n = strcspn(args, " \t=");
+    return args;
+}
+
 static bool set_option(struct chat *c, const struct option_row *row, const char *value,
                        struct err *err)
 {
     const enum option_id id = option_id(row);
-    if (id == OPT_THINK) context_forget(c);
     if (id != OPT_SCHEMA && id != OPT_LOGIT_BIAS)
         return options_set(c->options, row, value, err);
     struct options *before = options_clone(c->options);
@@ -120,26 +135,20 @@ static bool set_option(struct chat *c, const struct option_row *row, const char 
 static bool set(struct chat *c, const char *command, const struct option_row *row,
                 const char *value)
 {
+    const enum render_think think = render_think_of(c->options->think);
     struct err err;
     if (!set_option(c, row, value, &err)) {
         chat_tell(c, FACE_ERROR, "%s%s", command, err.msg);
         return false;
     }
     if (option_id(row) == OPT_SEED) session_choose_seed(c);
+    if (render_think_of(c->options->think) != think) context_forget(c);
     if (option_id(row) == OPT_THINK) c->said.no_think = false;
     struct buf line = {0};
     put_setting(c->options, row, &line);
     if (!c->options->quiet) chat_tell(c, FACE_INFO, "%s", buf_str(&line));
     buf_free(&line);
     return true;
-}
-
-/* Whether args begins with this word; *rest is what stands after it. */
-static bool after_word(const char *args, const char *word, const char **rest)
-{
-    size_t n = strcspn(args, " \t");
-    *rest = args + n + strspn(args + n, " \t");
-    return n == strlen(word) && memcmp(args, word, n) == 0;
 }
 
 /* Also with = between key and value, as a configuration has it, and as ollama has it: parameter
@@ -153,14 +162,14 @@ bool command_set(struct chat *c, const char *args)
         return true;
     }
     const char *value;
-    if (after_word(args, "parameter", &value)) args = value;
+    size_t n;
+    args = setting_name(args, &n);
     if (!*args) {
         chat_tell(c, FACE_ERROR, "/set parameter: which one? /set lists them");
         return false;
     }
     if (after_word(args, "system", &value)) return command_system(c, value);
     if (after_word(args, "nothink", &value) && !*value) return command_think(c, "off");
-    size_t n = strcspn(args, " \t=");
     buf_append(&out, args, n);
     const struct option_row *row = find_setting(c, buf_str(&out));
     buf_clear(&out);

@@ -736,6 +736,9 @@ static void test_counts(void **unused)
     struct recorder r;
     open_chat(&r, false, NULL);
     free(ask(&r, "What is a token?"));
+    assert_false(line(&r, "/think nonsense"));
+    assert_true(line(&r, "/think hide")); /* changes what is shown, not what is rendered */
+    assert_true(chat_status(r.chat).is_exact);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         free(ask(&r, "And a page?"));
         const struct chat_status before = chat_status(r.chat);
