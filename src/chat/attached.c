@@ -34,6 +34,7 @@ void chat_tell_paste(struct chat *c, const char *text, size_t n)
 
 void chat_attach(struct chat *c, const char *text, size_t n)
 {
+    if (ascii_is_blank(text, n)) return;
     n = ascii_without_ends(text, n);
     chat_put_before(c, text, n);
     chat_tell_paste(c, text, n);

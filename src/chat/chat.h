@@ -69,7 +69,7 @@ bool chat_bind(struct chat *c, const char *schema, struct err *err);
 /* Puts a text before the next message, as /read does, without a word. Alone it can be sent by a
  * message that is blank. Any state. */
 void chat_put_before(struct chat *c, const char *text, size_t n);
-/* The same for a text that was pasted, and says how long it is. */
+/* The same for a text that was pasted, and says how long it is; blanks alone are none. */
 void chat_attach(struct chat *c, const char *text, size_t n);
 /* Only says it, where the face puts the paste before a message later. */
 void chat_tell_paste(struct chat *c, const char *text, size_t n);

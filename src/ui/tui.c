@@ -471,6 +471,7 @@ static void loop(struct tui *t)
 
 static void attach(const char *s, size_t n)
 {
+    if (ascii_is_blank(s, n)) return;
     n = ascii_without_ends(s, n);
     input_attach(s, n);
     chat_tell_paste(the_tui->chat, s, n);

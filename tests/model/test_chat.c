@@ -252,6 +252,9 @@ static void test_read(void **unused)
     chat_attach(r.chat, "x", 1);
     assert_true(said(&r, "pasted 1 byte, 1 token; they go"));
     assert_true(chat_detach(r.chat));
+    chat_attach(r.chat, "\n \n", 3); /* blanks alone are no message */
+    assert_false(chat_has_paste(r.chat));
+    assert_false(chat_detach(r.chat));
     free(ask(&r, "x"));
     assert_int_equal(r.report.n_ctx_used, plain);
     assert_true(line(&r, "/clear"));

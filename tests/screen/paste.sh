@@ -148,6 +148,13 @@ last '>'
 keys 'the fourth' Enter
 check "    and the paste goes" exports
 check "    with what is sent then" [ "$(beside)" = $'1\nthe fourth' ]
+mux set-buffer -b blank "$(printf '\n%.0s' {1..9000} | tr '\n' '\r')"
+mux paste-buffer -p -b blank
+keys 'x'
+last '> x'
+check "blanks alone are no paste" eval '! has_text "pasted 0 bytes"'
+keys C-u
+last '>'
 keys '/set max-tokens 300' Enter '/help' Enter
 shows '//x sends'
 keys 'tell me more' Enter
