@@ -25,7 +25,7 @@ void input_clean(struct buf *out, const char *s, size_t n)
                                 (cp >= 0x20 && cp != 0x7f && !(cp >= 0x80 && cp < 0xa0)));
         if (keep)
             buf_append(out, s + i, (size_t)len);
-        else if (cp == '\r' && len > 0 && !(i + 1 < n && s[i + 1] == '\n'))
+        else if (len > 0 && cp == '\r' && !(i + 1 < n && s[i + 1] == '\n'))
             buf_putc(out, '\n');
         i += len > 0 ? (size_t)len : 1;
     }

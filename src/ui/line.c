@@ -77,6 +77,14 @@ static void put(struct line *l, const char *s)
     output_raw(&l->out, s, strlen(s));
 }
 
+/* The time that the process was stopped is none of what runs. */
+static void leave_stop_out(struct line *l)
+{
+    const double ms = signals_take_stopped_ms();
+    l->progress.began_ms += ms;
+    chat_stood_still(l->chat, ms);
+}
+
 /* --- A turn on the screen ----------------------------------------------------------------- */
 
 static void label(struct line *l, const char *name)
@@ -251,6 +259,7 @@ static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct
     bool ok = editor_run(s, n, out, &warning, err);
     tty_return();
     prompt_resume();
+    leave_stop_out(user); /* before what was edited is sent */
     if (ok && warning) on_say(user, FACE_WARNING, warning);
     return ok;
 }
@@ -316,14 +325,6 @@ static void on_turn_end(void *user, const struct face_report *report)
 }
 
 /* --- Signals ------------------------------------------------------------------------------ */
-
-/* The time that the process was stopped is none of what runs. */
-static void leave_stop_out(struct line *l)
-{
-    const double ms = signals_take_stopped_ms();
-    l->progress.began_ms += ms;
-    chat_stood_still(l->chat, ms);
-}
 
 static void stop_here(struct line *l)
 {

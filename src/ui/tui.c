@@ -75,6 +75,15 @@ static void stop_here(void)
     if (!signals_leaving()) resume_screen();
 }
 
+/* The time that the process was stopped is none of what runs. */
+static void leave_stop_out(struct tui *t)
+{
+    const double ms = signals_take_stopped_ms();
+    t->work.began_ms += ms;
+    if (t->figures.from_ms > 0) t->figures.from_ms += ms;
+    chat_stood_still(t->chat, ms);
+}
+
 /* --- What the chat says ------------------------------------------------------------------- */
 
 static void release(struct tui *t)
@@ -137,6 +146,7 @@ static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct
     pause_screen();
     bool ok = editor_run(s, n, out, &warning, err);
     resume_screen();
+    leave_stop_out(user); /* before what was edited is sent */
     if (ok && warning) on_say(user, FACE_WARNING, warning);
     return ok;
 }
@@ -394,6 +404,7 @@ static void handle_keys(struct tui *t)
             input_key();
         else
             tui_key(t);
+        leave_stop_out(t); /* before the turn of a line that was sent */
         if (input_take_end()) leave(t);
         /* Keys behind Enter come behind its line. */
         take_lines(t);
@@ -424,15 +435,6 @@ static void warm(struct tui *t)
 {
     struct input_view line = input_view();
     chat_warm(t->chat, line.text, line.len);
-}
-
-/* The time that the process was stopped is none of what runs. */
-static void leave_stop_out(struct tui *t)
-{
-    const double ms = signals_take_stopped_ms();
-    t->work.began_ms += ms;
-    if (t->figures.from_ms > 0) t->figures.from_ms += ms;
-    chat_stood_still(t->chat, ms);
 }
 
 static void loop(struct tui *t)

@@ -150,6 +150,26 @@ for face in --plain --tui; do
     keys C-d
     left 0
 done
+printf '#!/bin/sh\necho >>%q/edits\nsleep 4\nprintf "What is a page?\\n" >"$1"\n' "$dir" >"$dir/editor"
+for face in --plain --tui; do
+    : >"$dir/edits"
+    start $face --private --temp 0 -v -n 3
+    keys 'hello' Enter
+    shows 'prefilled at '
+    last '>'
+    keys '/edit' Enter
+    within has_edited 1
+    keys C-z
+    last 'shell:'
+    sleep 2
+    keys 'clear; fg; echo "status $?"; stty -g >'"$dir/after" Enter
+    shows 'What is a page?'
+    shows 'prefilled at '
+    last '>'
+    check "  nor does an editor's of the next, $face" eval '! has_text "prefilled at - "'
+    keys C-d
+    left 0
+done
 
 # What was typed and not sent is there at the next start.
 for face in --plain --tui; do
