@@ -37,10 +37,10 @@ static int print_help(void)
     buf_puts(&out, "\n");
     subcommands_help(&out);
     buf_puts(&out,
-             "\nhearth SUBCOMMAND --help says more. What stands above \"Configuration and "
-             "information\"\ncan also be given in ~/.config/hearth/hearth.ini or in the "
-             "environment (--top-k:\nHEARTH_TOP_K), and so can --profile. In the chat, "
-             "/help lists the commands.\nSee also hearth(1) and hearth.ini(5).\n");
+             "\nhearth SUBCOMMAND --help says more. What stands above \"Configuration and\n"
+             "information\" can also be given in ~/.config/hearth/hearth.ini or in the\n"
+             "environment (--top-k: HEARTH_TOP_K), and so can --profile. In the chat, /help\n"
+             "lists the commands. See also hearth(1) and hearth.ini(5).\n");
     return print_text(&out);
 }
 
@@ -137,7 +137,7 @@ static int run(struct options *o, int argc, char **argv)
     const bool is_more = args.n_rest > 0;
     bool done = !(is_more && (o->help || o->version)) && answer_at_once(o, &status);
     if (!done && is_more) {
-        status = o->version && !o->help ? usage_error("version", "takes nothing after it")
+        status = o->version && !o->help ? usage_error(NULL, "version: takes nothing after it")
                                         : unexpected(args.rest[0]);
         done = true;
     }

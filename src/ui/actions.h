@@ -25,7 +25,7 @@
     X(TOP, "top", "Home", "Home, g", "go to the beginning")                              \
     X(BOTTOM, "bottom", "End", "End, G", "go to the end")                                \
     X(REDRAW, "redraw", "C-l", "C-l", "draw the screen again")                           \
-    X(LEAVE, "leave", "", "q, Esc, Enter", "go back to the line")
+    X(LEAVE, "leave", "", "q, Esc, Enter", "go back to where this was opened")
 
 enum action {
     ACTION_NONE,

@@ -322,6 +322,7 @@ for word in bench "inspect plan" sessions; do
     check "  which $word names when it is called wrongly" eval \
         '! "$hearth" $word --frob 2>"$dir/err" && grep -qF "(try hearth $word --help)" "$dir/err"'
 done
+check "--help fits 80 columns" eval '! "$hearth" --help | grep -qE ".{81}"'
 check "help run" cmp <("$hearth" help run) <("$hearth" --help)
 check "run --help" cmp <("$hearth" run --help) <("$hearth" --help)
 check "help list" cmp <("$hearth" help list) <("$hearth" models --help)
