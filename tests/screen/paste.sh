@@ -153,6 +153,7 @@ mux paste-buffer -p -b blank
 keys 'x'
 last '> x'
 check "blanks alone are no paste" eval '! has_text "pasted 0 bytes"'
+mux delete-buffer -b blank
 keys C-u
 last '>'
 keys '/set max-tokens 300' Enter '/help' Enter
