@@ -35,7 +35,8 @@ struct planner {
     struct tokenizer *tok;
     struct page_pool *pool;
     struct tree *tree;
-    float *logits; /* what stands for a snapshot's */
+    float *logits; /* what stands for a snapshot's … */
+    void *states;  /* … and for its states */
     uint64_t warm_bytes;
     struct plan_model model;
     size_t n_prompts;
@@ -69,16 +70,13 @@ static bool open_planner(struct planner *p, const struct options *o, struct err 
                                        .state_bytes = sizes.state_bytes,
                                        .window = sizes.window,
                                        .window_page_bytes = part_bytes[PAGE_WINDOW]};
-    const struct tree_limits limits = {.warm_bytes = o->cache_ram_bytes,
-                                       .total_bytes = UINT64_MAX,
-                                       .n_snapshots =
-                                           timeline_max_snapshots(&need, o->cache_ram_bytes),
-                                       .window = sizes.window};
-    size_t n_vocab = tokenizer_n_vocab(p->tok);
+    const struct timeline_limits limits = {.warm_bytes = o->cache_ram_bytes};
+    const struct tree_limits of_tree = timeline_tree_limits(&need, &limits);
     p->warm_bytes = limits.warm_bytes;
     p->pool = page_pool_new(NULL, part_bytes, NULL);
-    p->tree = tree_new(p->pool, &limits, n_vocab, 0);
-    p->logits = mem_zalloc(n_vocab, sizeof *p->logits);
+    p->tree = tree_new(p->pool, &of_tree, need.n_vocab, need.state_bytes);
+    p->logits = mem_zalloc(need.n_vocab, sizeof *p->logits);
+    p->states = mem_zalloc(need.state_bytes, 1);
     return true;
 }
 
@@ -88,6 +86,7 @@ static void close_planner(struct planner *p)
     page_pool_free(p->pool);
     tokenizer_close(p->tok);
     free(p->logits);
+    free(p->states);
 }
 
 /* ---- what is planned ---- */
@@ -104,7 +103,7 @@ static bool add_rows(struct planner *p, const int32_t *ids, size_t from, size_t 
         tree_commit(p->tree, ids + (at - from), at, end - at);
         tree_tidy(p->tree);
         if (marks && end % TIMELINE_MARK_ROWS == 0 && end == tree_n(p->tree))
-            tree_snapshot_passing(p->tree, p->logits, NULL);
+            tree_snapshot_passing(p->tree, p->logits, p->states);
     }
     return true;
 }
@@ -136,10 +135,10 @@ static bool plan_prompt(struct planner *p, const struct ids *prompt, const struc
     if (!add_rows(p, prompt->data + plan.from, plan.from, prompt->n, err)) return false;
     size_t n_needed = pages_for(prompt->n) - pages_for(plan.keep);
     row->copies = plan.keep < prompt->n && pages_made(p) > n_pages + n_needed;
-    tree_snapshot(p->tree, p->logits, NULL);
+    tree_snapshot(p->tree, p->logits, p->states);
     if (reply->n == 0) return true;
     if (!add_rows(p, reply->data, prompt->n, prompt->n + reply->n, err)) return false;
-    tree_snapshot(p->tree, p->logits, NULL);
+    tree_snapshot(p->tree, p->logits, p->states);
     return true;
 }
 

@@ -23,7 +23,7 @@ enum { MIN_CHUNK = 32 };
 /* Logits of all rows are delivered in buffers of about this size. */
 static const size_t ROWS_BYTES = 32u << 20;
 
-size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_bytes)
+static size_t most_snapshots(const struct timeline_need *need, uint64_t warm_bytes)
 {
     enum { LEAST = 6, MOST = 512 };
     if (need->state_bytes == 0 && need->window == 0) return TIMELINE_SNAPSHOTS;
@@ -34,6 +34,16 @@ size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_by
     return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
 }
 
+struct tree_limits timeline_tree_limits(const struct timeline_need *need,
+                                        const struct timeline_limits *limits)
+{
+    return (struct tree_limits){.warm_bytes = limits->warm_bytes,
+                                .total_bytes =
+                                    limits->total_bytes ? limits->total_bytes : UINT64_MAX,
+                                .n_snapshots = most_snapshots(need, limits->warm_bytes),
+                                .window = need->window};
+}
+
 static struct tree_limits tree_limits_of(const struct program *p,
                                          const struct timeline_limits *limits)
 {
@@ -41,11 +51,7 @@ static struct tree_limits tree_limits_of(const struct program *p,
                                        .state_bytes = p->state_bytes,
                                        .window = p->window,
                                        .window_page_bytes = p->page_bytes[PAGE_WINDOW]};
-    return (struct tree_limits){
-        .warm_bytes = limits->warm_bytes,
-        .total_bytes = limits->total_bytes ? limits->total_bytes : UINT64_MAX,
-        .n_snapshots = timeline_max_snapshots(&need, limits->warm_bytes),
-        .window = p->window};
+    return timeline_tree_limits(&need, limits);
 }
 
 struct timeline *timeline_new(struct backend *be, const struct program *program,

@@ -23,6 +23,7 @@ struct disk;
 struct draw;
 struct program;
 struct timeline;
+struct tree_limits;
 struct verify_verdict;
 
 enum { TIMELINE_MAX_ROWS = 512 };  /* of a chunk */
@@ -44,9 +45,11 @@ struct timeline_need {
     uint64_t n_vocab, state_bytes;
     uint64_t window, window_page_bytes; /* rows; bytes of a page's windowed part */
 };
-/* Most snapshots held. Where they are just logits they cost little; others may take half of
- * what is for warm pages, but no fewer are kept than the newest turns need. */
-size_t timeline_max_snapshots(const struct timeline_need *need, uint64_t warm_bytes);
+/* What the tree of such a timeline keeps. Where snapshots are just logits they cost little;
+ * others may take half of what is for warm pages, but no fewer are kept than the newest turns
+ * need. */
+struct tree_limits timeline_tree_limits(const struct timeline_need *need,
+                                        const struct timeline_limits *limits);
 
 /* NULL with ERR_MEMORY if there is no memory for its scratch. */
 struct timeline *timeline_new(struct backend *be, const struct program *program,

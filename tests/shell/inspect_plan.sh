@@ -59,6 +59,23 @@ assert rows[3]["pages"] == 2 and rows[3]["bytes"] > 0
 }
 check "  with counts that add up" objects
 
+# Of a model with states a snapshot has these, too, and a long prompt leaves some on its way, which
+# go before those that prompts have left at their ends.
+states=tests/data/models/granitehybrid-moe.gguf
+shorts() { for from in 1 20 40 60; do seq_ids "$from" $((from + 9)); done; }
+{ shorts && printf '%s ' $(for _ in 1 2 3 4 5 6 7; do seq 100 499; done) && echo && shorts; } >"$dir/long"
+check "a long prompt of a model with states" go 0 -m $states --ctx 4096 --ids --cache-ram 1100K <"$dir/long"
+come_back() { for prompt in "$@"; do row "$prompt" 10 0 10 0 ".*10 come from another branch" || return; done; }
+check "  leaves the ends of those before it" come_back 6 7 8 9
+printf '%s\n' '{"prompt": [1]}' '{"prompt": [1, 2]}' >"$dir/two"
+check "two ends in a page" go 0 -m $states --jsonl <"$dir/two"
+check "  differ by the states" python3 -c '
+import json, sys
+one, two = (json.loads(line) for line in open(sys.argv[1]))
+assert (one["pages"], two["pages"], two["snapshots"]) == (1, 1, 2)
+assert two["bytes"] - one["bytes"] > 80000
+' "$dir/out"
+
 check "text with control tokens" eval 'printf "<|im_start|>user hi<|im_end|>\n" | go 0 -m $guide'
 check "  is one row" row 1 4 0 0 4 "nothing was there$"
 check "hostile tokens are shown harmless" eval 'printf "1 2 3\n1 2 4\n" | go 0 -m $guide --ids && ! LC_ALL=C grep -q "[[:cntrl:]]" <(tr -d "\n" <"$dir/out")'
