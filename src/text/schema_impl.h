@@ -1,5 +1,6 @@
 /* What the files of schema.h share: simple values and the parts that all values are made of.
- * Every function makes the places of something before next, and returns where it begins. */
+ * Every function that is given `next` makes the places of something before it, and returns
+ * where that begins. */
 #ifndef TEXT_SCHEMA_IMPL_H
 #define TEXT_SCHEMA_IMPL_H
 
@@ -60,5 +61,8 @@ uint32_t schema_pair(struct grammar *g, const struct schema_rules *r, uint32_t k
  * (max SIZE_MAX: any number), and the bracket that closes. */
 grammar_place schema_elements(struct grammar *g, const struct schema_rules *r, uint32_t element,
                               size_t min, size_t max, char close, grammar_place next);
+
+/* What "#/a/b" names in a schema, by RFC 6901, borrowed from root; NULL: nothing. */
+const json_t *schema_resolve(const json_t *root, const char *ref);
 
 #endif
