@@ -116,13 +116,17 @@ static bool offer_again(struct chat *c, size_t at, const struct message *m)
     return true;
 }
 
-/* In the user's editor: *text gets what it leaves. False if that is nothing new, which is said;
- * *ok then tells whether it is an error. */
+/* In the user's editor: *text gets what it leaves. False if that is nothing new, which is said
+ * unless the program ends; *ok then tells whether it is an error. */
 static bool edit_text(struct chat *c, const char *what, const char *s, size_t n,
                       struct buf *text, bool *ok)
 {
     struct err err;
     *ok = c->face->edit(c->face->user, s, n, text, &err);
+    if (!*ok && err.code == ERR_CANCELLED) {
+        *ok = true;
+        return false;
+    }
     while (n > 0 && s[n - 1] == '\n')
         n--; /* editors end the last line, and that is taken off again */
     if (!*ok)

@@ -82,8 +82,8 @@ struct face {
      * chat_wants_slash. A face without a prompt ignores it. */
     void (*offer)(void *user, const char *text, size_t n);
     /* Lets the user change s[0..n) in an editor of their own: *out (empty) gets the text. False
-     * and err if that did not come about. NULL: there is none, /edit offers the text instead.
-     */
+     * and err if that did not come about; ERR_CANCELLED: the program ends. NULL: there is none,
+     * /edit offers the text instead. */
     bool (*edit)(void *user, const char *s, size_t n, struct buf *out, struct err *err);
     /* NULL: edit is an editor that the user named. Else nobody named one, and /edit goes there
      * only with a message that this is false of: the prompt would not show all of it. */

@@ -212,10 +212,11 @@ static int open_editor(int count, int key)
         insert(buf_str(&text), text.len);
         rl_end_undo_group();
     }
-    if (!ok || warning) terminal->complain(ok ? warning : err.msg);
+    const bool leaves = signals_leaving() != 0;
+    if (!leaves && (!ok || warning)) terminal->complain(ok ? warning : err.msg);
     buf_free(&typed);
     buf_free(&text);
-    terminal->resume();
+    if (!leaves) terminal->resume();
     return 0;
 }
 

@@ -73,8 +73,9 @@ static bool run_editor(const char *path, struct err *err)
     if (child < 0) return err_set(err, ERR_IO, "the editor: %s", strerror(errno));
     char shown[128];
     const char *name = editor_name();
-    return wait_for(child) ||
-           err_set(err, ERR_USER, "the editor %s failed; the text is as before",
+    if (wait_for(child)) return true;
+    if (signals_leaving()) return err_set(err, ERR_CANCELLED, "the editor was ended, too");
+    return err_set(err, ERR_USER, "the editor %s failed; the text is as before",
                    printable(shown, sizeof shown, name, strlen(name)));
 }
 

@@ -15,7 +15,8 @@ bool editor_is_named(void);
  * line break at its end, and U+FFFD for what is no UTF-8, which *warning then says (else NULL;
  * static). False and err if there is no editor, or it fails: the text is then as before. The
  * file is removed afterwards, unless it cannot be read back. A stop (Ctrl-Z) of the editor
- * stops this process too; SIGTERM and SIGHUP end both. */
+ * stops this process too. SIGTERM and SIGHUP end both, the editor with ERR_CANCELLED: this
+ * process may then be in the background, where it must not touch the terminal any more. */
 bool editor_run(const char *s, size_t n, struct buf *out, const char **warning,
                 struct err *err);
 

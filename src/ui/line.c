@@ -257,6 +257,7 @@ static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct
     prompt_pause();
     tty_restore();
     bool ok = editor_run(s, n, out, &warning, err);
+    if (signals_leaving()) return ok;
     tty_return();
     prompt_resume();
     leave_stop_out(user); /* before what was edited is sent */
@@ -508,6 +509,11 @@ static bool ask(struct line *l, struct prompt_line *line)
 {
     enum prompt_got got = PROMPT_MORE;
     bool rests = false;
+    if (signals_leaving()) {
+        /* Perhaps in the background, where nothing is shown any more. */
+        l->status = signals_leaving();
+        return false;
+    }
     show_prompt(l);
     while (got == PROMPT_MORE) {
         bool loading = chat_state(l->chat) == CHAT_LOADING;

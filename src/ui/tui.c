@@ -145,6 +145,7 @@ static bool on_edit(void *user, const char *s, size_t n, struct buf *out, struct
     const char *warning;
     pause_screen();
     bool ok = editor_run(s, n, out, &warning, err);
+    if (signals_leaving()) return ok;
     resume_screen();
     leave_stop_out(user); /* before what was edited is sent */
     if (ok && warning) on_say(user, FACE_WARNING, warning);

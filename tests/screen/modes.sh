@@ -117,10 +117,23 @@ done
 
 # Ended while it is stopped it touches the terminal no more, which is the shell's.
 is_gone() { ! kill -0 "$(cat "$dir/pid")" 2>/dev/null; }
+printf '#!/bin/sh\necho >>%q/edits\nexec sleep 60\n' "$dir" >"$dir/editor"
 for face in --plain --tui; do
-    for state in typing answering; do
+    for state in typing answering 'editing a line' 'editing a message'; do
         start $face "${endless[@]}"
-        if [ $state = typing ]; then keys 'a line'; else asks 'tell me all'; fi
+        rm -f "$dir/edits"
+        case $state in
+        typing) keys 'a line' ;;
+        answering) asks 'tell me all' ;;
+        'editing a line') keys 'a line' C-x C-e ;;
+        'editing a message')
+            asks 'tell me all'
+            keys C-c
+            within has_stopped 1
+            keys '/edit' Enter
+            ;;
+        esac
+        [[ $state != editing* ]] || within [ -s "$dir/edits" ]
         keys C-z
         last 'shell:'
         keys 'kill %+; clear' Enter
