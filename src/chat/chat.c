@@ -256,6 +256,14 @@ const struct err *chat_error(const struct chat *c)
     return &c->err;
 }
 
+bool chat_may_leave(struct chat *c)
+{
+    struct err err;
+    if (session_may_go(c, "Ctrl-D", &err)) return true;
+    chat_tell(c, FACE_WARNING, "%s", err.msg);
+    return false;
+}
+
 bool chat_saves(const struct chat *c)
 {
     return !c->session.save_failed;

@@ -48,6 +48,9 @@ enum chat_state chat_step(struct chat *c, int timeout_ms);
 int chat_fd(const struct chat *c);
 enum chat_state chat_state(const struct chat *c);
 const struct err *chat_error(const struct chat *c); /* CHAT_FAILED */
+/* Whether somebody who asks to leave may, as by /quit: where the conversation is saved nowhere
+ * that is said to the face first, and true comes when they ask again. */
+bool chat_may_leave(struct chat *c);
 /* Whether the session could be written so far; true if there is none to write. */
 bool chat_saves(const struct chat *c);
 /* The process was stopped for so long, which is no time of the turn that runs. */

@@ -23,7 +23,8 @@ static const struct command table[] = {
      .aliases = {"exit", "bye"},
      .args = "",
      .help = "leave hearth",
-     .more = "Ctrl-D on an empty line does the same.",
+     .more = "Ctrl-D on an empty line does the same. What could not be saved is not let go at "
+             "once: the first time only says so.",
      .run = command_quit},
     {.name = "clear",
      .aliases = {"new"},
@@ -350,7 +351,12 @@ static bool command_help(struct chat *c, const char *args)
 
 static bool command_quit(struct chat *c, const char *args)
 {
+    struct err err;
     (void)args;
+    if (c->face->has_prompt && !session_may_go(c, "/quit", &err)) {
+        chat_tell(c, FACE_ERROR, "/quit: %s", err.msg);
+        return false;
+    }
     c->state = CHAT_CLOSED;
     return true;
 }

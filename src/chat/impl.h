@@ -51,7 +51,7 @@ struct session {
     bool expects_pages;      /* its first turn should find them on disk */
     bool tells_saving; /* it is the first session of all: its name is said when it is saved */
     bool save_failed;  /* nothing more goes into its file */
-    bool told_loss;    /* and that /load would lose what is not there: the next one may */
+    bool told_loss;    /* and that leaving would lose what is not there: the next time it may */
     bool told_limit;   /* that it brings the limit that cut a reply off */
 };
 
@@ -251,6 +251,9 @@ void session_explain(struct chat *c, const struct engine_reply *r);
 bool session_explain_limit(struct chat *c);
 /* Writes what is new; with durable it is on the disk then. Says once if it fails. */
 void session_save(struct chat *c, bool durable);
+/* Whether the conversation may be left, for another or for good. What is nowhere else is not let
+ * go before that is said, and then not before what asks does so again; `again` names that. */
+bool session_may_go(struct chat *c, const char *again, struct err *err);
 /* Writes and closes it: before the engine goes. */
 void session_end(struct chat *c);
 /* /save NAME and /load NAME. */

@@ -468,17 +468,15 @@ void session_end(struct chat *c)
 
 /* ---- the commands ---- */
 
-/* Whether another conversation may take the place of this one. What is nowhere else is not let
- * go before that is said, and then not before a command asks again. */
-static bool may_let_go(struct chat *c, struct err *err)
+bool session_may_go(struct chat *c, const char *again, struct err *err)
 {
     struct session *s = &c->session;
     if (!is_unsaved(c) || s->told_loss) return true;
     s->told_loss = true;
     return err_set(err, ERR_USER,
                    "the conversation here is not saved%s: /save NAME or /export FILE keeps "
-                   "it, /load again lets it go",
-                   how_far(s));
+                   "it, %s again lets it go",
+                   how_far(s), again);
 }
 
 /* What has no file, or can no longer be written to its file, goes into a new one, whole. */
@@ -542,7 +540,7 @@ bool session_load(struct chat *c, const char *name, struct err *err)
     if (ok && access(path, F_OK) != 0 && file_is_missing(errno))
         ok = err_set(err, ERR_USER, "there is no session %s; /sessions lists them", name);
     if (ok) session_save(c, true);
-    ok = ok && may_let_go(c, err) && load(c, path, err) && template_choose(c, err);
+    ok = ok && session_may_go(c, "/load", err) && load(c, path, err) && template_choose(c, err);
     if (ok) {
         c->session.attempt = 0;
         context_forget(c);

@@ -504,6 +504,12 @@ static void keep_line(void)
     buf_free(&text);
 }
 
+/* After Ctrl-D; where the terminal is gone nobody can ask again. */
+static bool may_leave(struct line *l)
+{
+    return key_bytes_gone() || signals_leaving() || chat_may_leave(l->chat);
+}
+
 /* The next line of the user; false when the program is to end. */
 static bool ask(struct line *l, struct prompt_line *line)
 {
@@ -533,6 +539,10 @@ static bool ask(struct line *l, struct prompt_line *line)
             got = prompt_keys(line);
         leave_stop_out(l); /* a key may have stopped it */
         if (got == PROMPT_MORE) on_signals(l);
+        if (got == PROMPT_EOF && !may_leave(l)) {
+            show_prompt(l);
+            got = PROMPT_MORE;
+        }
         if (got == PROMPT_MORE && loading) load_on(l);
         if (l->status >= 0) break;
     }

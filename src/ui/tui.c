@@ -378,10 +378,19 @@ static void act(enum action action)
     tui_act(the_tui, action);
 }
 
+/* Where the terminal is gone nobody can ask again. */
+static void leave_now(struct tui *t)
+{
+    if (key_bytes_gone() || chat_may_leave(t->chat)) t->status = EXIT_DONE;
+}
+
 /* Ctrl-D: what was sent before it comes before it, unless it is said twice. */
 static void leave(struct tui *t)
 {
-    if (t->leaves || key_bytes_gone() || input_n_waiting() == 0) t->status = EXIT_DONE;
+    if (t->leaves || key_bytes_gone() || input_n_waiting() == 0) {
+        leave_now(t);
+        return;
+    }
     t->leaves = true;
     t->notice = "leaves after what waits; Ctrl-D again leaves now";
 }
@@ -390,7 +399,7 @@ static void leave(struct tui *t)
 static void leave_once_done(struct tui *t)
 {
     if (!t->leaves || t->is_loading || chat_state(t->chat) != CHAT_IDLE) return;
-    if (input_view().len == 0) t->status = EXIT_DONE;
+    if (input_view().len == 0) leave_now(t);
     t->leaves = false;
 }
 

@@ -492,6 +492,42 @@ static void test_load_unsaved(void **unused)
     remove_state(state);
 }
 
+/* Nor does the first /quit or Ctrl-D let go of it, unless there is nothing to lose. */
+static void test_quit_unsaved(void **unused)
+{
+    (void)unused;
+    char state[SCRATCH_PATH];
+    static const char words[] =
+        "the conversation here is not saved: /save NAME or /export FILE "
+        "keeps it, ";
+    make_state(state);
+    struct recorder r;
+    fill_disk(true);
+    open_chat(&r, true, no_pages);
+    assert_true(chat_may_leave(r.chat));
+    free(ask(&r, "What is a page?"));
+    assert_false(chat_may_leave(r.chat));
+    assert_true(said(&r, words));
+    assert_true(said(&r, "Ctrl-D again lets it go"));
+    assert_true(chat_may_leave(r.chat));
+    free(ask(&r, "Thanks"));
+    assert_false(line(&r, "/quit"));
+    assert_true(said(&r, words));
+    assert_true(said(&r, "/quit again lets it go"));
+    assert_int_equal(chat_state(r.chat), CHAT_IDLE);
+    assert_true(line(&r, "/quit"));
+    assert_int_equal(chat_state(r.chat), CHAT_CLOSED);
+    close_chat(&r);
+
+    /* Nobody can answer a script. */
+    open_chat(&r, false, no_pages);
+    free(ask(&r, "What is a page?"));
+    assert_true(line(&r, "/quit"));
+    close_chat(&r);
+    fill_disk(false);
+    remove_state(state);
+}
+
 /* A branch in which nothing is said is no conversation to go on with: it gets no file, and what
  * was made for a message that came to nothing goes with it. */
 static void test_save_nothing(void **unused)
@@ -634,13 +670,21 @@ static void test_save_same(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_private),        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_save_copy),      cmocka_unit_test(test_save_full),
-        cmocka_unit_test(test_save_nothing),   cmocka_unit_test(test_end_unsaved),
-        cmocka_unit_test(test_load_unsaved),   cmocka_unit_test(test_save_lost),
-        cmocka_unit_test(test_close_in_reply), cmocka_unit_test(test_session_settings),
-        cmocka_unit_test(test_load_settings),  cmocka_unit_test(test_save_half),
-        cmocka_unit_test(test_save_same),      cmocka_unit_test(test_load_without_state),
+        cmocka_unit_test(test_private),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_save_copy),
+        cmocka_unit_test(test_save_full),
+        cmocka_unit_test(test_save_nothing),
+        cmocka_unit_test(test_end_unsaved),
+        cmocka_unit_test(test_load_unsaved),
+        cmocka_unit_test(test_quit_unsaved),
+        cmocka_unit_test(test_save_lost),
+        cmocka_unit_test(test_close_in_reply),
+        cmocka_unit_test(test_session_settings),
+        cmocka_unit_test(test_load_settings),
+        cmocka_unit_test(test_save_half),
+        cmocka_unit_test(test_save_same),
+        cmocka_unit_test(test_load_without_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

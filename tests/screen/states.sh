@@ -201,6 +201,10 @@ for face in --plain --tui; do
             check "  F4 lets go of it the second time: $answer" shows "$answer"
             last '>'
         done
+    else
+        keys C-d
+        check "  Ctrl-D lets go of it the second time" shows 'Ctrl-D again lets it go'
+        last '>'
     fi
     keys C-d
     check "  and the terminal is as it was" left 0
