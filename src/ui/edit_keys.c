@@ -455,13 +455,15 @@ static void end_search_at_key(void)
 
 void edit_keys_next(void)
 {
-    if (!paste_waits()) {
-        end_search_at_key();
-        if (!take_escape_again()) read_char();
+    if (paste_waits()) {
+        key_bytes_skip(N_MARK);
+        edit_keys_paste();
         return;
     }
-    key_bytes_skip(N_MARK);
-    edit_keys_paste();
+    /* Readline would drop what stands in the line, or end it with a line break. */
+    if (key_bytes_gone()) return;
+    end_search_at_key();
+    if (!take_escape_again()) read_char();
 }
 
 void edit_keys_install(const struct edit_keys_terminal *t)

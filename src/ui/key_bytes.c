@@ -83,18 +83,25 @@ static char as_typed(char c)
     return c == '\n' ? '\r' : c;
 }
 
+/* Reads `most` bytes or fewer; 0: there are no more, -1: none yet. */
+static ssize_t read_bytes(char *bytes, size_t most)
+{
+    const ssize_t n = read(fileno(rl_instream), bytes, most);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
+    for (ssize_t i = 0; i < n; i++)
+        bytes[i] = as_typed(bytes[i]);
+    is_gone = n <= 0;
+    return n > 0 ? n : 0;
+}
+
 int key_bytes_read(char *c)
 {
-    const ssize_t n = read(fileno(rl_instream), c, 1);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return -1;
-    if (n > 0) *c = as_typed(*c);
-    is_gone = n <= 0;
-    return n > 0;
+    return (int)read_bytes(c, 1);
 }
 
 bool key_bytes_gone(void)
 {
-    return is_gone;
+    return is_gone && key_bytes_n() == 0;
 }
 
 void key_bytes_take_cooked(void)
@@ -131,9 +138,7 @@ bool key_bytes_look(int timeout_ms, size_t most)
     struct pollfd in = {.fd = fileno(rl_instream), .events = POLLIN};
     char bytes[64];
     if (most > sizeof bytes) most = sizeof bytes;
-    const ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read(in.fd, bytes, most) : 0;
-    for (ssize_t i = 0; i < n; i++)
-        bytes[i] = as_typed(bytes[i]);
+    const ssize_t n = poll(&in, 1, timeout_ms) > 0 ? read_bytes(bytes, most) : 0;
     if (n > 0) key_bytes_put_last(bytes, (size_t)n);
     return n > 0;
 }

@@ -200,6 +200,21 @@ for face in --plain --tui; do
     done
 done
 
+# The same where the terminal is gone and nobody says so: readline makes a line break of its end.
+is_away() { [ -s "$dir/away" ] && ! kill -0 "$(cat "$dir/away")" 2>/dev/null; }
+for face in --plain --tui; do
+    rm -f "$dir/away"
+    printf -v run 'trap "" HUP; echo $$ >%q; exec %q %s -s typed' "$dir/away" "$hearth" $face
+    mux new-window "sh -c '$run'"
+    last '>'
+    keys "half a thought, $face"
+    last "> half a thought, $face"
+    mux kill-window
+    check "the terminal is gone with a line that was not sent, $face" within is_away
+    check "  which is as it was typed" \
+        [ "$(tail -n 1 "$XDG_STATE_HOME/hearth/history")" = "half a thought, $face" ]
+done
+
 # Nobody reads what is drawn, as where a connection stands still: curses waits in its write.
 has_saved() { go 0 sessions export --json "$1" && prints '"role": "assistant"'; }
 for name in TERM HUP; do
