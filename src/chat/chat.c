@@ -83,6 +83,7 @@ bool chat_close(struct chat *c)
 {
     if (!c) return true;
     stop_turn(c);
+    edit_give_up(c);
     session_end(c);
     const bool saved = chat_saves(c);
     model_end(c);

@@ -82,6 +82,10 @@ bool chat_has_paste(const struct chat *c);
  */
 bool chat_detach(struct chat *c);
 
+/* The line was emptied, and with it what /edit had put there, if nothing was done since: the
+ * conversation is as it was before, which is said. IDLE only. False: there was nothing. */
+bool chat_unedit(struct chat *c);
+
 /* What a line of the prompt is, a command or a message: "/name args" is a command, "//x" sends
  * "/x", anything else and anything with a line break is a message. IDLE only. A
  * turn begins as with chat_say; a command that begins none leaves IDLE, CLOSED, or BUSY without

@@ -257,6 +257,7 @@ bool command_run(struct chat *c, const char *line, size_t n)
     while (n > args && ascii_is_space(line[n - 1]))
         n--;
     const struct command *row = command_find(line + 1, end - 1);
+    edit_settle(c);
     char *rest = mem_strndup(line + args, n - args), *name = mem_strndup(line + 1, end - 1);
     bool ok = false;
     if (!row)

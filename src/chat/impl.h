@@ -169,6 +169,7 @@ struct chat {
     struct before before;
 
     struct conversation *conversation;
+    struct node *before_edit; /* held while what /edit offers waits to be sent; NULL: nothing */
     struct session session;
     struct renderer *renderer;
     struct chosen_template template;
@@ -219,6 +220,13 @@ void chat_drop_attached(struct chat *c);
 /* Appends how much a text of n_bytes is, of which text[0..n) counts: "2,000 bytes, 1 token".
  * What the model's vocabulary cannot tell, say before it is there, is left out. */
 void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out);
+
+/* ---- what /edit has put into the prompt (commands_talk.c) ---- */
+
+/* It is sent, or something else is done from there: there is no going back. */
+void edit_settle(struct chat *c);
+/* It is not sent: the conversation is as it was before, without a word. False: there is none. */
+bool edit_give_up(struct chat *c);
 
 /* ---- the template (chosen_template.c) ---- */
 

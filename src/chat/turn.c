@@ -187,6 +187,7 @@ static void tell_unanswered(struct chat *c)
 
 bool turn_say(struct chat *c, const char *text, size_t n)
 {
+    edit_settle(c);
     c->turn.mark = conversation_hold(c->conversation);
     leave_unanswered(c);
     c->turn.is_new = true;

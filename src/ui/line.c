@@ -359,7 +359,7 @@ static void on_interrupt(struct line *l)
         if (!prompt_is_shown()) break;
         bool was_empty = prompt_is_empty();
         prompt_interrupt();
-        if (was_empty) chat_detach(l->chat);
+        if (!chat_unedit(l->chat) && was_empty) chat_detach(l->chat);
     }
 }
 

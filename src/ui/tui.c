@@ -239,6 +239,9 @@ static void on_interrupt(struct tui *t)
         tui_leave_mode(t);
     } else if (state == CHAT_LOADING && input_view().len == 0) {
         cancel_loading(t);
+    } else if (chat_unedit(t->chat)) {
+        input_give_up();
+        transcript_sync(t->transcript, t->chat, tui_shows_reasoning(t));
     } else if (input_view().len > 0 || !chat_detach(t->chat)) {
         input_give_up();
     }

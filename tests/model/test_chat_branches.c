@@ -33,6 +33,48 @@ static void test_edit(void **unused)
     close_chat(&r);
 }
 
+/* What /edit offers is not sent: nothing has changed, and nothing more is to be given up. Once
+ * something else was done from there it stays. */
+static void test_edit_given_up(void **unused)
+{
+    (void)unused;
+    struct recorder r;
+    open_chat(&r, true, NULL);
+    free(ask(&r, "What is a token?"));
+    free(ask(&r, "And a page?"));
+    assert_false(chat_unedit(r.chat));
+    assert_true(line(&r, "/edit"));
+    assert_true(line(&r, "/edit"));
+    assert_int_equal(chat_n_messages(r.chat), 0);
+    assert_true(chat_unedit(r.chat)); /* of the second one */
+    assert_true(said(&r, "as it was before /edit"));
+    assert_int_equal(chat_n_messages(r.chat), 2);
+    assert_false(chat_unedit(r.chat));
+    assert_true(line(&r, "/branches"));
+    assert_true(said(&r, "* 1 main"));
+    assert_true(said(&r, "  2 -"));
+    assert_false(said(&r, "  3 -"));
+    assert_true(line(&r, "/switch 2"));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+
+    /* A message without words sends nothing; one with words does. */
+    assert_true(line(&r, "/edit 2"));
+    assert_false(chat_say(r.chat, " ", 1));
+    assert_true(chat_unedit(r.chat));
+    assert_int_equal(chat_n_messages(r.chat), 4);
+    free(ask(&r, "Thanks"));
+    assert_true(r.report.n_prefilled < 16);
+    assert_true(line(&r, "/edit"));
+    free(ask(&r, "Thank you"));
+    assert_false(chat_unedit(r.chat));
+    assert_int_equal(chat_n_messages(r.chat), 6);
+    assert_true(line(&r, "/edit"));
+    assert_true(line(&r, "/branches"));
+    assert_false(chat_unedit(r.chat));
+    assert_true(line(&r, "/edit"));
+    close_chat(&r);
+}
+
 /* Branches: switching back and going on there computes only what never was. */
 static void test_branches(void **unused)
 {
@@ -118,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_given_up),
         cmocka_unit_test(test_branches),
         cmocka_unit_test(test_rounds),
     };

@@ -118,7 +118,8 @@ static bool one_step(struct recorder *r, char settings[32])
         break;
     case 3:
         snprintf(command, sizeof command, "/edit %u", 1 + below(3));
-        if (line(r, command)) line(r, messages[below(n_messages)]);
+        if (line(r, command) && !(below(3) == 0 && chat_unedit(r->chat)))
+            line(r, messages[below(n_messages)]);
         break;
     case 4: line(r, "/continue"); return false;
     case 5: line(r, "/fork"); break;

@@ -149,6 +149,24 @@ last '>'
 keys C-d
 left 0
 
+# What /edit has put into the prompt is given up with the line.
+for face in --plain --tui; do
+    start --temp 0 -n 3 --private $face
+    keys 'hello' Enter
+    shows ' prefilled, '
+    last '>'
+    keys '/edit' Enter
+    last '> hello'
+    keys C-c
+    check "Ctrl-C gives /edit up, $face" shows 'the conversation is as it was before /edit'
+    last '>'
+    keys '/branches' Enter
+    check "  and nothing has changed" shows '* 1 main           2 messages  hello'
+    last '>'
+    keys C-d
+    left 0
+done
+
 # A session brings its own settings and system message back, above the file's and below a profile
 # that is named.
 mkdir -p "$XDG_CONFIG_HOME/hearth"
