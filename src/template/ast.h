@@ -45,6 +45,7 @@ enum node_kind {
     NODE_CALL_BLOCK,
     NODE_WITH,
     NODE_SCOPE,
+    NODE_BLOCK,
     NODE_BREAK,
     NODE_CONTINUE,
 };
@@ -161,6 +162,10 @@ struct node {
         struct {
             struct nodes targets, values, body;
         } with;
+        struct {
+            struct nodes body;
+            bool scoped; /* it sees what is around it */
+        } block;
     };
 };
 

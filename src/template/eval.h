@@ -11,14 +11,15 @@
 
 #include "template/ast.h"
 
-/* Variables by interned name. Loops, macros, call blocks, `with` and captured blocks have one
- * of their own; a name is looked up from the innermost outwards. */
+/* Variables by interned name. Loops, macros, call blocks, `with` and blocks have one of their
+ * own; a name is looked up from the innermost outwards. */
 struct binding {
     const struct value *name, *value;
 };
 
 struct scope {
     struct scope *parent;
+    struct scope *context; /* what a {% block %} in here sees, unless it is scoped */
     struct binding *vars;
     size_t n, cap;
     bool captured; /* a macro made here still sees it */

@@ -25,6 +25,7 @@ static struct scope *scope_new(struct work *w, struct scope *parent)
 {
     struct scope *s = work_zalloc(w, 1, sizeof *s);
     s->parent = parent;
+    s->context = parent->context;
     return s;
 }
 
@@ -341,6 +342,18 @@ static enum flow exec_scope(struct eval *e, const struct node *n)
     return flow;
 }
 
+/* A block sees the variables of the rendering, not those of loops, macros and `with` around it.
+ * A scoped one sees these, too, and so do the blocks in it. */
+static enum flow exec_block(struct eval *e, const struct node *n)
+{
+    struct scope *outer = e->scope, *seen = n->block.scoped ? outer : outer->context;
+    e->scope = scope_new(e->w, seen);
+    e->scope->context = seen;
+    enum flow flow = exec(e, &n->block.body);
+    e->scope = outer;
+    return flow;
+}
+
 static enum flow exec_one(struct eval *e, const struct node *n)
 {
     switch (n->kind) {
@@ -357,6 +370,7 @@ static enum flow exec_one(struct eval *e, const struct node *n)
     case NODE_CALL_BLOCK: call_block(e, n); break;
     case NODE_WITH: return exec_with(e, n);
     case NODE_SCOPE: return exec_scope(e, n);
+    case NODE_BLOCK: return exec_block(e, n);
     case NODE_BREAK: return FLOW_BREAK;
     case NODE_CONTINUE: return FLOW_CONTINUE;
     default: break;

@@ -359,9 +359,10 @@ static struct node *parse_generation(struct parser *p, struct node *n)
 static struct node *parse_block(struct parser *p, struct node *n)
 {
     parser_expect_name(p);
-    if (!parser_skip_name(p, "scoped")) parser_skip_name(p, "required");
-    level_begin(p, &n->items);
-    n->items = parse_closed(p, "endblock", "block", n->line);
+    n->block.scoped = parser_skip_name(p, "scoped");
+    if (!n->block.scoped) parser_skip_name(p, "required");
+    level_begin(p, &n->block.body);
+    n->block.body = parse_closed(p, "endblock", "block", n->line);
     level_end(p);
     if (p->token->type == TOKEN_NAME) p->token++;
     p->has_blocks = true;
@@ -396,7 +397,7 @@ static struct node *parse_statement(struct parser *p)
         {"filter", NODE_FILTER_BLOCK, parse_filter_block},
         {"with", NODE_WITH, parse_with},
         {"generation", NODE_SCOPE, parse_generation},
-        {"block", NODE_SCOPE, parse_block},
+        {"block", NODE_BLOCK, parse_block},
         {"break", NODE_BREAK, parse_loop_control},
         {"continue", NODE_CONTINUE, parse_loop_control},
         {"print", NODE_PRINT, parse_print},

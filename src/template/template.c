@@ -122,7 +122,7 @@ static void render(struct work *w, const struct template *t, const struct value 
         work_fail(w, "the variables are a %s, not a dict", value_type_name(globals));
     struct builder output;
     builder_init(&output, w);
-    struct scope top = {NULL, NULL, 0, 0, false};
+    struct scope top = {.context = &top};
     struct eval e = {.w = w,
                      .t = t,
                      .globals = globals->dict,

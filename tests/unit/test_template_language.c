@@ -440,6 +440,45 @@ static void test_scopes(void **state)
     check_all(examples, sizeof examples / sizeof *examples);
 }
 
+/* A block sees the variables of the rendering, a scoped one what is around it. */
+static void test_blocks(void **state)
+{
+    static const struct example examples[] = {
+        {"{% for i in l %}{% block b %}{{ i }}{{ loop }}{% endblock %}{% endfor %}|", "|"},
+        {"{% with n = 1 %}{% block b %}{{ n }}{% endblock %}{% endwith %}", "7"},
+        {"{% for i in l %}{% set n = i %}{% block b %}{{ n }}{% endblock %}{% endfor %}",
+         "777"},
+        {"{% macro m(n) %}{% block b %}{{ n }}{% endblock %}{% endmacro %}{{ m(3) }}", "7"},
+        {"{% macro m() %}{{ caller(4) }}{% endmacro %}{% call(n) m() %}{% block b %}{{ n }}"
+         "{% endblock %}{% endcall %}",
+         "7"},
+        {"{% filter upper %}{% set u = 'a' %}{% block b %}{{ u }}{% endblock %}{% endfilter %}",
+         "GRÜSSE 日本語"},
+        {"{% for i in l %}{% block b scoped %}{{ i }}{{ loop.index }}{% endblock %}{% endfor "
+         "%}",
+         "311223"},
+        {"{% macro m(n) %}{% block b scoped %}{{ n }}{% endblock %}{% endmacro %}{{ m(3) }}",
+         "3"},
+        {"{% for i in l %}{% block b scoped %}{% set k = 8 %}{% block c %}{{ i }}{{ k }}{% "
+         "endblock %}{% endblock %}{% endfor %}",
+         "312"},
+        {"{% macro m(n) %}{% block b %}{{ n }}{% endblock %}{% endmacro %}{% for n in l %}{% "
+         "block c scoped %}{{ m(3) }}{% endblock %}{% endfor %}",
+         "777"},
+        {"{% set n, z = 1, 2 %}{% for n in l %}{% block b %}{{ n }}{{ z }}{% endblock %}{% "
+         "endfor %}",
+         "121212"},
+        {"{% block b %}{% set n = 1 %}{% block c %}{{ n }}{% endblock %}{{ n }}{% endblock %}"
+         "{{ n }}",
+         "717"},
+        {"{% if n %}{% set z = 1 %}{% endif %}{% macro m(a) %}<{{ a }}{{ n }}>{% endmacro %}{% "
+         "for n in l %}{% block b %}{{ m(z) }}{% endblock %}{% endfor %}",
+         "<17><17><17>"},
+    };
+    (void)state;
+    check_all(examples, sizeof examples / sizeof *examples);
+}
+
 /* Whose a name is, its own body's or the rendering's, shows in the text and not only when it is
  * set. */
 static void test_levels(void **state)
@@ -617,17 +656,29 @@ static void test_literals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_printing),   cmocka_unit_test(test_comparing),
-        cmocka_unit_test(test_slices),     cmocka_unit_test(test_string_methods),
-        cmocka_unit_test(test_formatting), cmocka_unit_test(test_text_filters),
-        cmocka_unit_test(test_lists),      cmocka_unit_test(test_dicts),
-        cmocka_unit_test(test_json),       cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_macros),     cmocka_unit_test(test_tests),
-        cmocka_unit_test(test_undefined),  cmocka_unit_test(test_trim_and_lstrip),
-        cmocka_unit_test(test_signs),      cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_line_ends),  cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_printing),
+        cmocka_unit_test(test_comparing),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_string_methods),
+        cmocka_unit_test(test_formatting),
+        cmocka_unit_test(test_text_filters),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_dicts),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_macros),
+        cmocka_unit_test(test_tests),
+        cmocka_unit_test(test_undefined),
+        cmocka_unit_test(test_trim_and_lstrip),
+        cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_line_ends),
+        cmocka_unit_test(test_literals),
     };
     return cmocka_run_group_tests_name("template_language", tests, NULL, NULL);
 }
