@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "template/case.h"
 
@@ -39,6 +40,14 @@ static bool plain_digits(struct work *w, struct text t, bool letters, char *out,
     return n > 0;
 }
 
+/* Whether an underscore stands before the letter, which is somewhere in t: between the 0 and
+ * the letter of a base there may be none, behind the letter one may. */
+static bool splits_prefix(struct text t, char letter)
+{
+    const char *score = memchr(t.data, '_', t.len);
+    return score && score < (const char *)memchr(t.data, letter, t.len);
+}
+
 enum number_parse number_parse_int(struct work *w, struct text t, int base, int64_t *out)
 {
     char s[128], *p = s, *end;
@@ -49,6 +58,7 @@ enum number_parse number_parse_int(struct work *w, struct text t, int base, int6
         int letter = p[1] | 0x20;
         int named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
         if (named && (base == 0 || base == named)) {
+            if (splits_prefix(t, p[1])) return NUMBER_BAD;
             base = named;
             p += 2;
         }
