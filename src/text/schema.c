@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/decimal.h"
 #include "base/mem.h"
 #include "text/regex.h"
 #include "text/schema_impl.h"
@@ -264,13 +265,13 @@ static bool is_too_far(const json_t *x)
 /* The nearest that a bound can be to x, which is too far; on its own side it leaves nothing. */
 static int64_t nearest_bound(struct build *b, enum word w, const json_t *x)
 {
-    char found[32];
+    char found[DECIMAL_BYTES];
     const bool is_lower = w == WORD_MINIMUM || w == WORD_ABOVE,
                above = json_number_value(x) > 0;
     if (json_is_integer(x))
         snprintf(found, sizeof found, "%" JSON_INTEGER_FORMAT, json_integer_value(x));
     else
-        snprintf(found, sizeof found, "%.15g", json_real_value(x));
+        decimal_shortest(found, json_real_value(x));
     if (is_lower && above) fail(b, "%s: expected at most 1e18, found %s", words[w], found);
     if (!is_lower && !above) fail(b, "%s: expected at least -1e18, found %s", words[w], found);
     return above ? SCHEMA_MAX_BOUND : -SCHEMA_MAX_BOUND;

@@ -213,6 +213,8 @@ static void test_refusals(void **state)
         {"{\"type\":\"integer\",\"exclusiveMinimum\":1000000000000000000}",
          "/: there is no integer within"},
         {"{\"minimum\":1e20}", "/: minimum: expected at most 1e18, found 1e+20"},
+        {"{\"minimum\":1000000000000000128.0}",
+         "/: minimum: expected at most 1e18, found 1.0000000000000001e+18"},
         {"{\"type\":\"integer\",\"minimum\":1000000000000000001}",
          "/: minimum: expected at most 1e18, found 1000000000000000001"},
         {"{\"maximum\":-1000000000000000001}",
