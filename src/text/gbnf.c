@@ -14,7 +14,6 @@ struct rule {
     size_t len;
     size_t line;   /* where it is, or is called first */
     uint32_t node; /* EXPR_NONE: it is not there yet */
-    bool ends;     /* some text of it is finite */
     bool may_be_nothing;
 };
 
@@ -313,41 +312,38 @@ static void read_rule(struct reading *r)
 
 /* ---- what rules do to each other ---- */
 
-/* Whether a node may end (or may be nothing, where characters are not), as far as is known of
- * the rules. */
-static bool may(const struct reading *r, uint32_t node, bool nothing)
+/* Whether a node may be nothing, as far as is known of the rules. */
+static bool may_be_nothing(const struct reading *r, uint32_t node)
 {
     const struct expr_node *n = &r->e.nodes[node];
     bool all = true, any = false;
     for (uint32_t i = n->first; i != EXPR_NONE; i = r->e.nodes[i].after) {
-        const bool one = may(r, i, nothing);
+        const bool one = may_be_nothing(r, i);
         all &= one;
         any |= one;
     }
     switch ((enum expr_kind)n->kind) {
     case EXPR_CHAR:
-    case EXPR_SET: return !nothing;
+    case EXPR_SET: return false;
     case EXPR_SEQUENCE: return all;
     case EXPR_EITHER: return any;
     case EXPR_REPEAT: return n->lo == 0 || any;
-    case EXPR_RULE: return nothing ? r->rules[n->lo].may_be_nothing : r->rules[n->lo].ends;
+    case EXPR_RULE: return r->rules[n->lo].may_be_nothing;
     }
     return false;
 }
 
 /* What is known of rules, until nothing new is; from the last on, for those are mostly what the
  * first are made of. */
-static void find_ends(struct reading *r)
+static void find_nothings(struct reading *r)
 {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (size_t i = r->n_rules; i > 0; i--) {
             struct rule *rule = &r->rules[i - 1];
-            const bool ends = rule->ends || may(r, rule->node, false);
-            const bool nothing = rule->may_be_nothing || may(r, rule->node, true);
-            is_new |= ends != rule->ends || nothing != rule->may_be_nothing;
-            rule->ends = ends;
-            rule->may_be_nothing = nothing;
+            if (rule->may_be_nothing || !may_be_nothing(r, rule->node)) continue;
+            rule->may_be_nothing = true;
+            is_new = true;
         }
     }
 }
@@ -370,7 +366,7 @@ static void add_edges(const struct reading *r, struct edges *e, uint32_t node)
     }
     for (uint32_t i = n->first; i != EXPR_NONE; i = r->e.nodes[i].after) {
         add_edges(r, e, i);
-        if (n->kind == EXPR_SEQUENCE && !may(r, i, true)) break;
+        if (n->kind == EXPR_SEQUENCE && !may_be_nothing(r, i)) break;
     }
 }
 
@@ -418,11 +414,8 @@ static void check_rules(struct reading *r)
         if (r->rules[i].node == EXPR_NONE)
             refuse(r, r->rules[i].line, "there is no rule '%.*s'", NAME(&r->rules[i]));
     if (failed(r)) return;
-    find_ends(r);
+    find_nothings(r);
     refuse_rings(r);
-    for (size_t i = 0; i < r->n_rules; i++)
-        if (!r->rules[i].ends)
-            refuse(r, r->rules[i].line, "the rule '%.*s' never ends", NAME(&r->rules[i]));
 }
 
 /* ---- the whole ---- */
@@ -439,6 +432,14 @@ static void read_rules(struct reading *r)
     if (!failed(r)) check_rules(r);
 }
 
+/* Those of the text come first; what never ends calls one of them that does not, either. */
+static void refuse_endless(struct reading *r, const struct grammar *g)
+{
+    const uint32_t i = grammar_endless_rule(g, 0);
+    if (i < r->n_rules)
+        refuse(r, r->rules[i].line, "the rule '%.*s' never ends", NAME(&r->rules[i]));
+}
+
 static struct grammar *write_rules(struct reading *r)
 {
     struct grammar *g = grammar_new();
@@ -450,10 +451,13 @@ static struct grammar *write_rules(struct reading *r)
             g, numbers[i],
             expr_place(&r->e, r->rules[i].node, g, numbers, chars_place, GRAMMAR_END));
     free(numbers);
-    if (grammar_finish(g)) return g;
-    err_write(r->err, ERR_FORMAT,
-              "the grammar is too large, or more than %d rules begin with each other",
-              GRAMMAR_MAX_CHAIN);
+    if (grammar_finish(g))
+        refuse_endless(r, g);
+    else
+        err_write(r->err, ERR_FORMAT,
+                  "the grammar is too large, or more than %d rules begin with each other",
+                  GRAMMAR_MAX_CHAIN);
+    if (!failed(r)) return g;
     grammar_release(g);
     return NULL;
 }

@@ -196,6 +196,75 @@ bool grammar_finish(struct grammar *g)
     return ok;
 }
 
+/* ---- rules that never end ---- */
+
+/* The search for those that do, from the end of a rule backwards: each place ends once what it
+ * waits for does. It may wait for two places, by two numbers: 2 * place and the next one. */
+struct ends {
+    const struct grammar *g;
+    bool *ends;        /* [n] */
+    uint32_t *waiting; /* [n] the newest number that waits for the place; 0: none does */
+    uint32_t *older;   /* [2 * n] that waits for the same */
+    grammar_place *stack;
+    size_t n_stack;
+};
+
+static void wait_for(struct ends *s, grammar_place at, uint32_t number)
+{
+    s->older[number] = s->waiting[at];
+    s->waiting[at] = number;
+}
+
+static void place_ends(struct ends *s, grammar_place at)
+{
+    s->ends[at] = true;
+    s->stack[s->n_stack++] = at;
+}
+
+/* Something that the place waits for ends. */
+static void look_again(struct ends *s, grammar_place at)
+{
+    const struct grammar_node *node = &s->g->nodes[at];
+    const bool is_call = node->kind == GRAMMAR_CALL;
+    if (s->ends[at]) return;
+    if (is_call && !(s->ends[node->a] && s->ends[s->g->rules[node->b]])) return;
+    place_ends(s, at);
+}
+
+static void find_ends(struct ends *s)
+{
+    for (grammar_place at = 1; at < s->g->n; at++) {
+        const struct grammar_node *node = &s->g->nodes[at];
+        wait_for(s, node->a, 2 * at);
+        if (node->kind == GRAMMAR_EITHER) wait_for(s, node->b, 2 * at + 1);
+        if (node->kind == GRAMMAR_CALL) wait_for(s, s->g->rules[node->b], 2 * at + 1);
+    }
+    place_ends(s, GRAMMAR_END);
+    while (s->n_stack > 0) {
+        const grammar_place at = s->stack[--s->n_stack];
+        for (uint32_t number = s->waiting[at]; number; number = s->older[number])
+            look_again(s, number / 2);
+    }
+}
+
+uint32_t grammar_endless_rule(const struct grammar *g, uint32_t from)
+{
+    struct ends s = {.g = g};
+    s.ends = mem_zalloc(g->n, sizeof *s.ends);
+    s.waiting = mem_zalloc(g->n, sizeof *s.waiting);
+    s.older = mem_zalloc(2 * g->n, sizeof *s.older);
+    s.stack = mem_zalloc(g->n, sizeof *s.stack);
+    find_ends(&s);
+    uint32_t rule = from;
+    while (rule < g->n_rules && s.ends[g->rules[rule]])
+        rule++;
+    free(s.ends);
+    free(s.waiting);
+    free(s.older);
+    free(s.stack);
+    return rule < g->n_rules ? rule : GRAMMAR_NO_RULE;
+}
+
 /* ---- reading ---- */
 
 const struct grammar_node *grammar_node(const struct grammar *g, grammar_place at)

@@ -24,6 +24,7 @@ enum { GRAMMAR_MAX_PLACES = 1 << 20 };
 /* More rules, too; and the most that begin with each other before a byte, those aside that end
  * with the next one (see matcher.h: it comes back from so many at least). */
 enum { GRAMMAR_MAX_RULES = 1 << 13, GRAMMAR_MAX_CHAIN = 64 };
+enum { GRAMMAR_NO_RULE = GRAMMAR_MAX_RULES };
 
 enum grammar_kind {
     GRAMMAR_RETURN, /* the end of a rule: only place 0 */
@@ -64,6 +65,8 @@ bool grammar_is_full(const struct grammar *g);
 /* False if there are too many places or rules, a rule calls itself before a byte, or more than
  * GRAMMAR_MAX_CHAIN do each other. */
 bool grammar_finish(struct grammar *g);
+/* The first rule from `from` on of which no text is finite; GRAMMAR_NO_RULE: there is none. */
+uint32_t grammar_endless_rule(const struct grammar *g, uint32_t from);
 
 /* ---- Reading ---- */
 

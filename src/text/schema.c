@@ -21,6 +21,7 @@ enum { MAX_DEPTH = 1000 };
 struct made {
     const json_t *schema;
     uint32_t rule;
+    char *path; /* where it was met first, cut to what a message has room for */
 };
 
 struct build {
@@ -616,12 +617,34 @@ static uint32_t rule_of(struct build *b, const json_t *schema)
     if (grammar_is_full(b->g)) fail(b, "the schema is too large");
     if (failed(b)) return rule;
     MEM_GROW(b->made, b->n_made, b->cap_made);
-    b->made[b->n_made++] = (struct made){schema, rule};
+    const size_t room = sizeof b->err->msg, n = b->path.len;
+    char *path = mem_strndup(buf_str(&b->path), n < room ? n : room);
+    b->made[b->n_made++] = (struct made){schema, rule, path};
     grammar_begin(b->g, rule, value(b, schema, GRAMMAR_END));
     return rule;
 }
 
 /* ---- the whole ---- */
+
+/* A schema never ends if there is itself in each text of it, for which it is a rule; it is
+ * looked for behind rule 0, the whole, which has no place of its own. */
+static void refuse_endless(struct build *b)
+{
+    const uint32_t rule = grammar_endless_rule(b->g, 1);
+    for (size_t i = 0; i < b->n_made; i++) {
+        if (b->made[i].rule != rule) continue;
+        buf_clear(&b->path);
+        buf_puts(&b->path, b->made[i].path);
+        fail(b, "no text that ends satisfies it");
+    }
+}
+
+static void free_made(struct build *b)
+{
+    for (size_t i = 0; i < b->n_made; i++)
+        free(b->made[i].path);
+    free(b->made);
+}
 
 /* In front a blank or up to two line breaks, with which a model goes on behind a thought. */
 static void begin_text(struct grammar *g, grammar_place at)
@@ -651,8 +674,9 @@ struct grammar *schema_grammar(const char *text, size_t len, struct err *err)
     begin_text(g, value(&b, root, GRAMMAR_END));
     if (!failed(&b) && !grammar_finish(g))
         err_set(err, ERR_FORMAT, "it refers to itself and says nothing else, or is too large");
+    if (!failed(&b)) refuse_endless(&b);
     const bool ok = !failed(&b);
-    free(b.made);
+    free_made(&b);
     buf_free(&b.path);
     json_decref(root);
     if (ok) return g;

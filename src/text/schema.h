@@ -7,8 +7,9 @@
  * may come twice: of such, readers mostly take the last. A number is what its digits say; a
  * reader of doubles may round 4.9999999999999999 to a 5 that is not allowed. What would let a
  * text through that the schema does not allow (not, allOf of several, …) is refused by name, an
- * unknown word too. Annotations (title, description, default, …) say nothing about a text and
- * are passed over. References are those within the schema ("#/$defs/name").
+ * unknown word too, and so is a schema, wherever it stands, that no finite text satisfies.
+ * Annotations (title, description, default, …) say nothing about a text and are passed over.
+ * References are those within the schema ("#/$defs/name").
  *
  * Source: JSON Schema 2020-12, Core and Validation; items as an array and definitions as of
  * draft 7. Pure, any thread. */

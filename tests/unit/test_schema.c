@@ -164,6 +164,15 @@ static const struct schema_case cases[] = {
     {"{\"properties\":{\"me\":{\"$ref\":\"#\"}}}",
      {"{}", "{\"me\":{\"me\":{}}}"},
      {"{\"me\":1}"}},
+    {"{\"items\":{\"$ref\":\"#\"}}", {"[]", "[[[]],[]]"}, {"[1]", "[{}]"}},
+    {"{\"additionalProperties\":{\"$ref\":\"#\"}}",
+     {"{}", "{\"a\":{\"b\":{}}}"},
+     {"{\"a\":1}"}},
+    {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"properties\":{\"b\":{\"$ref\":\"#/$defs/"
+     "b\"}},"
+     "\"required\":[\"b\"]},\"b\":{\"items\":{\"$ref\":\"#/$defs/a\"},\"maxItems\":1}}}",
+     {"{\"b\":[]}", "{\"b\":[{\"b\":[]}]}"},
+     {"{}", "{\"b\":[{}]}"}},
 };
 
 static void test_texts(void **state)
@@ -241,6 +250,18 @@ static void test_refusals(void **state)
         {"{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":"
          "\"#/$defs/a\"}]}}}",
          "it refers to itself and says nothing else"},
+        {"{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#\"}},\"required\":[\"n\"]}",
+         "/properties/n: no text that ends satisfies it"},
+        {"{\"type\":\"array\",\"items\":{\"$ref\":\"#\"},\"minItems\":1}",
+         "/items: no text that ends satisfies it"},
+        {"{\"prefixItems\":[{},{\"$ref\":\"#\"}]}", "/: no text that ends satisfies it"},
+        {"{\"required\":[\"k\"],\"additionalProperties\":{\"$ref\":\"#\"}}",
+         "/k: no text that ends satisfies it"},
+        {"{\"properties\":{\"a\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/a\"}]}},"
+         "\"$defs\":{\"a\":{\"items\":{\"$ref\":\"#/$defs/"
+         "b\"},\"minItems\":2},\"b\":{\"properties\":"
+         "{\"a\":{\"$ref\":\"#/$defs/a\"}},\"required\":[\"a\"]}}}",
+         "/properties/a: no text that ends satisfies it"},
         {"{\"type\":\"object\",\"unevaluatedProperties\":false}",
          "/: 'unevaluatedProperties' is not supported"},
         {"{\"properties\":{\"a\":{\"$id\":\"x\"}}}", "/properties/a: '$id' is not supported"},
