@@ -66,7 +66,7 @@ static bool open_planner(struct planner *p, const struct options *o, struct err 
                                            sizes.window_bytes_per_token * PAGE_LEN};
     p->model =
         (struct plan_model){.window = sizes.window, .is_recurrent = sizes.state_bytes > 0};
-    const struct timeline_need need = {.n_vocab = tokenizer_n_vocab(p->tok),
+    const struct timeline_need need = {.n_vocab = sizes.n_vocab,
                                        .state_bytes = sizes.state_bytes,
                                        .window = sizes.window,
                                        .window_page_bytes = part_bytes[PAGE_WINDOW]};

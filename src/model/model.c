@@ -321,6 +321,7 @@ void model_program_sizes(const struct program *p, const struct backend *be, uint
                          struct model_sizes *out)
 {
     *out = (struct model_sizes){
+        .n_vocab = p->n_vocab,
         .weights_bytes = weights_bytes(p, be),
         .kv_bytes_per_token = p->page_bytes[PAGE_FULL] / PAGE_LEN,
         .window_bytes_per_token = p->page_bytes[PAGE_WINDOW] / PAGE_LEN,

@@ -36,6 +36,7 @@ struct model_progress {
 
 /* What a model takes, known before anything is loaded. */
 struct model_sizes {
+    size_t n_vocab;         /* of its logits: tokens, or more */
     uint64_t weights_bytes; /* of memory, once bound; the mapped file where read in place */
     uint64_t kv_bytes_per_token;     /* of the layers that see everything before them */
     uint64_t window_bytes_per_token; /* of the others, while a window looks back on it */
