@@ -142,7 +142,8 @@ static bool set(struct chat *c, const char *command, const struct option_row *ro
         return false;
     }
     if (option_id(row) == OPT_SEED) session_choose_seed(c);
-    if (render_think_of(c->options->think) != think) context_forget(c);
+    if (render_think_of(c->options->think) != think && render_knows_think(c->renderer))
+        context_forget(c);
     if (option_id(row) == OPT_THINK) c->said.no_think = false;
     struct buf line = {0};
     put_setting(c->options, row, &line);

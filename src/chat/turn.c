@@ -464,6 +464,7 @@ static void fail(struct chat *c, const struct engine_event *event)
         reply = keep_partial(c);
     else
         give_up(c);
+    if (err.code == ERR_DEVICE) context_forget(c); /* what was warm went with the device */
     /* Kept, it would make the prompts of all messages that follow too long as well, unless
      * there are turns that can make room for it. */
     const char *hint = too_long ? turn_room_hint(c, n_turns) : "";

@@ -736,8 +736,21 @@ static void test_counts(void **unused)
     (void)unused;
     static const char *const changes[] = {"/system Answer in one short sentence.", "/trim 1",
                                           "/undo", "/think off"};
+    static const char source[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
+        "%}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking %}"
+        "<think>\n\n</think>\n\n{% endif %}";
+    char path[SCRATCH_PATH];
     struct recorder r;
+    /* The guide's template has no switch: its prompt stays what it was. */
     open_chat(&r, false, NULL);
+    free(ask(&r, "What is a token?"));
+    assert_true(line(&r, "/think off"));
+    assert_true(chat_status(r.chat).is_exact);
+    close_chat(&r);
+    scratch_file(path, "template", source);
+    const char *const args[] = {"--template", path, NULL};
+    open_chat(&r, false, args);
     free(ask(&r, "What is a token?"));
     assert_false(line(&r, "/think nonsense"));
     assert_true(line(&r, "/think hide")); /* changes what is shown, not what is rendered */
@@ -759,6 +772,7 @@ static void test_counts(void **unused)
     assert_true(chat_status(r.chat).is_exact);
     assert_int_equal(chat_status(r.chat).n_used, 0);
     close_chat(&r);
+    unlink(path);
 }
 
 static void test_completion(void **unused)
