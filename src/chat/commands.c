@@ -302,15 +302,25 @@ static void put_command(const struct command *row, struct buf *out)
     buf_puts(out, row->more);
 }
 
-/* Of what stands behind /set; where that is another command's, as system, that one. */
+/* The command that a word behind /set is for; NULL: it is for none. */
+static const struct command *behind_set(const char *name)
+{
+    static const char *const words[] = {"system", "model", "draft"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(name, words[i]) == 0) return command_find(name, strlen(name));
+    if (!*name) return command_find("set", 3);
+    return strcmp(name, "nothink") == 0 ? command_find("think", 5) : NULL;
+}
+
+/* Of what stands behind /set. */
 static bool put_setting_help(struct chat *c, const char *args, struct buf *out)
 {
     size_t n;
     args = setting_name(args, &n);
     char *name = mem_strndup(args, n);
-    const struct command *other = setting_is(name) ? NULL : command_find(name, n);
-    if (other) put_command(other, out);
-    const bool ok = other || setting_explain(c, name, out);
+    const struct command *row = behind_set(name);
+    if (row) put_command(row, out);
+    const bool ok = row || setting_explain(c, name, out);
     free(name);
     return ok;
 }
@@ -319,7 +329,7 @@ static bool put_setting_help(struct chat *c, const char *args, struct buf *out)
  * it. False: there is nothing of the name, which was said. */
 static bool put_help(struct chat *c, const char *args, struct buf *out)
 {
-    const size_t n = strcspn(args, " \t");
+    const size_t n = strcspn(args, " \t=");
     const struct command *row = command_find(args, n);
     const char *setting = args + n + strspn(args + n, " \t");
     if (row && row->kind == WORDS_SETTING && *setting) return put_setting_help(c, setting, out);
