@@ -48,7 +48,7 @@ def main():
             if event["type"] == "text":
                 print(event["text"], end="", flush=True)
             elif event["type"] == "end" and event["exit"] != 0:
-                return hearth.close()  # it has said why, and ends
+                return hearth.close()  # it has said why
             elif event["type"] == "end":
                 usage = event["usage"]
                 print(f"\n({usage['cached']} tokens were there, {usage['prefilled']} computed, "

@@ -45,13 +45,15 @@ struct pipe {
     struct buf error; /* the last error said, for the end object */
     int status;       /* of the first thing that went wrong, EXIT_DONE so far */
     bool unsaved;     /* the session could not be written */
-    bool has_cut;     /* a reply with a schema was */
+    bool lacked_room; /* a turn did, as below */
+    bool is_refused;  /* the turn that has just ended, one of lines; its error comes next */
 
     struct source source;
     struct source_turn turn;  /* of its lines, the present one */
     struct buf flaws;         /* of all parts of all messages */
     size_t n_explained;       /* bytes of them that were told */
     struct given_files files; /* before the first turn, or before each with --forget */
+    bool has_files;           /* the conversation has them: a turn with them was not refused */
     struct buf message;       /* what is said next */
 };
 
@@ -61,17 +63,29 @@ static void fail(struct pipe *p, int status)
     if (p->chat) chat_cancel(p->chat);
 }
 
-/* What the program would end with now if a reply was cut, or none. That, or a session that
- * cannot be written, spoils the end but stops no reply. */
-static int status_with(const struct pipe *p, bool is_cut)
+/* Its prompt did not fit, and the conversation is as before it. */
+static bool was_refused(const struct face_report *report)
+{
+    return report->too_long && report->text_len == 0;
+}
+
+/* Or its reply did not, of which --schema wants all. */
+static bool lacked_room(const struct face_report *report)
+{
+    return report->is_cut || was_refused(report);
+}
+
+/* What the program would end with now if a turn lacked room, or none. That, or a session that
+ * cannot be written, spoils the end but stops no other reply. */
+static int status_with(const struct pipe *p, bool lacked)
 {
     if (p->status != EXIT_DONE) return p->status;
-    return p->unsaved ? EXIT_RUNTIME : is_cut ? EXIT_TOO_LONG : EXIT_DONE;
+    return p->unsaved ? EXIT_RUNTIME : lacked ? EXIT_TOO_LONG : EXIT_DONE;
 }
 
 static int status_now(const struct pipe *p)
 {
-    return status_with(p, p->has_cut);
+    return status_with(p, p->lacked_room);
 }
 
 static void print_message(struct pipe *p, const char *text)
@@ -115,8 +129,8 @@ static void put_object(struct pipe *p, struct buf *line)
 
 static void put_end(struct pipe *p)
 {
-    /* A reply that was cut is told with its own end, and with the last one. */
-    p->told = status_with(p, p->ended ? p->report.is_cut : p->has_cut);
+    /* A turn that lacked room is told with its own end, and with the last one. */
+    p->told = status_with(p, p->ended ? lacked_room(&p->report) : p->lacked_room);
     struct json_end end = {.report = p->ended ? &p->report : NULL, .exit = p->told};
     if (p->error.len > 0) end.error = buf_str(&p->error);
     end.id = buf_str(&p->turn.id);
@@ -135,6 +149,7 @@ static void put_end(struct pipe *p)
 static void put_due_end(struct pipe *p)
 {
     if (p->chat && !chat_saves(p->chat)) p->unsaved = true;
+    p->is_refused = false;
     if (p->form != AS_TEXT && p->end_is_due && p->ended) put_end(p);
 }
 
@@ -226,6 +241,15 @@ static void leave_reply(struct pipe *p)
         output_pause(&p->out);
 }
 
+/* One turn among many is named. */
+static void say_error(struct pipe *p, const char *text)
+{
+    struct err err;
+    err_set(&err, ERR_USER, "%s", text);
+    if (p->is_refused) source_blame(&p->source, &err);
+    print_error(p, p->is_refused ? err.msg : text);
+}
+
 static void on_say(void *user, enum face_level level, const char *text)
 {
     struct pipe *p = user;
@@ -233,7 +257,7 @@ static void on_say(void *user, enum face_level level, const char *text)
     close_reasoning(p);
     leave_reply(p);
     if (level == FACE_ERROR) {
-        print_error(p, text);
+        say_error(p, text);
         return;
     }
     progress_clear(&p->progress);
@@ -264,8 +288,16 @@ static void on_turn_begin(void *user)
 static int status_of(const struct face_report *report)
 {
     if (report->stop == FACE_STOP_CANCELLED) return EXIT_SIGINT;
-    if (report->stop != FACE_STOP_FAILED) return EXIT_DONE;
+    if (report->stop != FACE_STOP_FAILED || was_refused(report)) return EXIT_DONE;
     return report->too_long ? EXIT_TOO_LONG : EXIT_RUNTIME;
+}
+
+/* Also an empty reply is a line, and so is that of a turn of lines that was refused, so that
+ * replies can be counted. */
+static bool is_line(const struct pipe *p, const struct face_report *report)
+{
+    if (report->text_len > 0 || report->stop == FACE_STOP_CANCELLED) return false;
+    return report->stop != FACE_STOP_FAILED || p->is_refused;
 }
 
 static void show_statistics(struct pipe *p, const struct face_report *report)
@@ -282,17 +314,16 @@ static void on_turn_end(void *user, const struct face_report *report)
     struct pipe *p = user;
     progress_end(&p->progress);
     close_reasoning(p);
+    p->is_refused = was_refused(report) && p->source.form != SOURCE_TEXT;
     if (p->form == AS_TEXT) {
         output_text(&p->out, p->held.data, p->held.len);
         buf_clear(&p->held);
-        /* Also an empty reply is a line, so that replies can be counted. */
-        if (report->text_len == 0 && report->stop != FACE_STOP_FAILED &&
-            report->stop != FACE_STOP_CANCELLED)
-            p->out.began = true;
+        if (is_line(p, report)) p->out.began = true;
         output_end(&p->out);
         check_output(p);
     }
-    if (report->is_cut) p->has_cut = true;
+    if (!was_refused(report)) p->has_files = true;
+    if (lacked_room(report)) p->lacked_room = true;
     /* What made us cancel the turn has set the status already. */
     if (p->status == EXIT_DONE) p->status = status_of(report);
     if (p->form == AS_JSONL && p->o->no_stream) {
@@ -378,8 +409,8 @@ static bool next_line(struct pipe *p)
     case SOURCE_WRONG: return refuse_line(p, &err);
     }
     const bool forget = p->o->forget || p->turn.is_new;
-    if (forget || p->n_turns == 0)
-        buf_append(&p->message, p->files.before.data, p->files.before.len);
+    if (forget) p->has_files = false;
+    if (!p->has_files) buf_append(&p->message, p->files.before.data, p->files.before.len);
     if (!add_part(p, p->source.name, p->turn.text.data, p->turn.text.len)) return false;
     if (ascii_is_blank(buf_str(&p->message), p->message.len)) {
         err_set(&err, ERR_USER, "\"prompt\" must be a text that is not empty");
@@ -595,7 +626,7 @@ int pipe_run(const struct options *o, const struct engine_config *engine)
     p.chat = NULL;
     if (!chat_close(chat)) p.unsaved = true;
     put_last_end(&p);
-    if (p.status == EXIT_DONE) output_empty(&p.out);
+    if (status_now(&p) == EXIT_DONE) output_empty(&p.out);
     if (!output_close(&p.out)) check_output(&p);
     buf_free(&p.held);
     buf_free(&p.reasoning);

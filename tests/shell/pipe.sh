@@ -328,6 +328,28 @@ for i in {1..30}; do echo hi; done >"$dir/in"
 check "--overflow trim drops nothing that fits" \
     go 0 --stdin lines --temp 0 -n 5 --ctx 600 --overflow trim
 check "  and says nothing" eval '! says dropped >/dev/null'
+# A prompt that no context holds is refused alone.
+{ echo hello && seq -s ' ' 700 && echo 'How do I quit?'; } >"$dir/in"
+check "a line that is too long" go 3 -q --temp 0 --stdin lines
+check "  is named" says "hearth: standard input, line 2: the prompt has "
+check "  once" errors 1
+check "  has an empty line for a reply" eval 'lines 3 && [ -z "$(sed -n 2p "$dir/out")" ]'
+cp "$dir/out" "$dir/three"
+given 'hello\nHow do I quit?\n'
+check "  and leaves the conversation as it was" eval 'go 0 -q --temp 0 --stdin lines && cmp -s "$dir/out" <(sed 2d "$dir/three")'
+{ seq -s ' ' 700 && echo hello; } >"$dir/in"
+check "  files stand before the first that is answered" eval 'go 3 -q --temp 0 --stdin lines -f "$dir/question" && sed 1d "$dir/out" >"$dir/second" && given "hello\n" && go 0 -q --temp 0 --stdin lines -f "$dir/question" && cmp -s "$dir/out" "$dir/second"'
+{ seq -s ' ' 700 && seq -s ' ' 800; } >"$dir/in"
+check "  also when all lines are" eval 'go 3 -q --prompts "$dir/in" </dev/null && errors 2 && says "hearth: $dir/in, line 2: the prompt has "'
+printf '{"prompt":"%s","id":"%s","new":%s}\n' hello a false "$(seq -s ' ' 700)" b true hello c false >"$dir/in"
+check "  of JSON, too" go 3 -q --temp 0 --stdin jsonl --jsonl
+check "    each end has its status, and the last that of the run" python3 -c '
+import json, sys
+e = [x for x in map(json.loads, open(sys.argv[1])) if x["type"] == "end"]
+assert [(x.get("id"), x["exit"]) for x in e] == [("a", 0), ("b", 3), ("c", 0), (None, 3)], e
+assert e[1]["error"].startswith("standard input, line 2: the prompt has ") and "error" not in e[2], e
+assert e[2]["usage"]["prefilled"] + e[2]["usage"]["cached"] == e[0]["usage"]["prefilled"], e
+' "$dir/out"
 # Conversations that were left in a pipe are nobody's to go back to, but in a session.
 for i in {1..1010}; do echo hi; done >"$dir/in"
 check "a thousand conversations one after another" go 0 -q --private --stdin lines --forget -n 0

@@ -139,9 +139,9 @@ check "translate an empty list" exits 0 "$scripts/translate" German < <(printf '
 check "  is an empty one" nothing
 { echo one && cat "$dir/line" && printf '\nthree\n'; } >"$dir/list"
 check "translate with a line that is too long" exits 3 "$scripts/translate" German <"$dir/list"
-check "  says so" says "the context holds"
-check "  has those before it" has $'^one\t.'
-check "  and no others" lines 1
+check "  says so" says "line 2: the prompt has "
+check "  has no translation of it" has $' word \t$'
+check "  and has the others" eval 'lines 3 && has "^one	." && has "^three	."'
 check "translate without a model" eval 'HEARTH_MODEL=$dir/none exits 1 "$scripts/translate" German <"$dir/list"'
 check "  has none" nothing
 printf 'What is a draft model?\nHow do I quit?\n' >"$dir/asked"
