@@ -123,6 +123,14 @@ static void put_draft(struct buf *value)
     *value = path;
 }
 
+/* The file that was read: in an INI file its name begins at the folder of that. */
+static void put_system(const struct options *o, struct buf *value)
+{
+    buf_clear(value);
+    buf_printf(value, "@%s", o->system_path);
+    make_absolute(value, 1);
+}
+
 static void put_value(const struct options *o, enum option_id id, struct buf *out)
 {
     const struct option_row *row = option_row(id);
@@ -130,9 +138,7 @@ static void put_value(const struct options *o, enum option_id id, struct buf *ou
     if (row->type == OPTION_PATH && !(row->flags & OPTION_CWD) &&
         option_is_path(row, buf_str(out)))
         make_absolute(out, 0);
-    /* Behind two the @ is the text's own. */
-    if (id == OPT_SYSTEM && out->len > 1 && *out->data == '@' && out->data[1] != '@')
-        make_absolute(out, 1);
+    if (id == OPT_SYSTEM && o->system_path) put_system(o, out);
     if (row->type == OPTION_DRAFT) put_draft(out);
 }
 

@@ -112,6 +112,13 @@ check "a file named from here is printed from the root on" \
 check "  the draft, too" grep -qF "draft = $dir/here/d.gguf,lookup  ;" "$dir/out"
 check "  the template" grep -qF "template = $dir/here/t.jinja  ;" "$dir/out"
 check "  the file of the system message" grep -qF "system = @$dir/here/off  ;" "$dir/out"
+mkdir -p "$dir/here/sub"
+printf 'system = @../off\n[profile near]\nsystem = @near\n' >"$dir/here/sub/in.ini"
+echo "Be near." >"$dir/here/sub/near"
+from_here -c sub/in.ini
+check "    that a configuration names, too" grep -qF "system = @$dir/here/sub/../off  ;" "$dir/out"
+from_here -c sub/in.ini -P near
+check "    or a profile of it" grep -qF "system = @$dir/here/sub/near  ;" "$dir/out"
 touch "$dir/here/@off"
 from_here --system @@off
 check "  but none where the text itself begins with @" grep -qF "system = @@off  ;" "$dir/out"
