@@ -68,8 +68,19 @@ static int print_devices(void)
     return print_text(&out);
 }
 
+/* Help was asked for, of a word that nothing knows. */
+static int no_subcommand(const char *shown)
+{
+    struct buf names = {0};
+    subcommand_names(&names);
+    const int status = usage_error(NULL, "%s: no such subcommand, expected one of: %s", shown,
+                                   buf_str(&names));
+    buf_free(&names);
+    return status;
+}
+
 /* An argument that is no option: say what it may have been meant to be. */
-static int unexpected(const char *arg)
+static int unexpected(const char *arg, bool wants_help)
 {
     char shown[80];
     printable(shown, sizeof shown, arg, strlen(arg));
@@ -84,6 +95,7 @@ static int unexpected(const char *arg)
     if (nearest)
         return usage_error(NULL, "%s: unexpected argument, did you mean hearth %s?", shown,
                            nearest);
+    if (wants_help) return no_subcommand(shown);
     return usage_error(NULL, "%s: unexpected argument; a prompt is given with -p", shown);
 }
 
@@ -138,7 +150,7 @@ static int run(struct options *o, int argc, char **argv)
     bool done = !(is_more && (o->help || o->version)) && answer_at_once(o, &status);
     if (!done && is_more) {
         status = o->version && !o->help ? usage_error(NULL, "version: takes nothing after it")
-                                        : unexpected(args.rest[0]);
+                                        : unexpected(args.rest[0], o->help);
         done = true;
     }
     free(args.rest);

@@ -163,6 +163,14 @@ void subcommands_help(struct buf *out)
     buf_free(&name);
 }
 
+/* Those of one name stand together. */
+void subcommand_names(struct buf *out)
+{
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+        if (i == 0 || strcmp(table[i].name, table[i - 1].name) != 0)
+            buf_printf(out, "%s%s", i ? ", " : "", table[i].name);
+}
+
 const char *subcommand_nearest(const char *word)
 {
     struct nearest nearest;

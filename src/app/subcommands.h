@@ -17,6 +17,8 @@ bool subcommand_run(int argc, char **argv, int *status);
 
 /* The lines of --help. */
 void subcommands_help(struct buf *out);
+/* Appends the name of each, between commas. */
+void subcommand_names(struct buf *out);
 /* The name of the subcommand closest to word, or NULL. */
 const char *subcommand_nearest(const char *word);
 

@@ -331,6 +331,8 @@ for words in "help benhc" "benhc --help"; do
     check "$words" exits 2 "$hearth" $words
     check "  is told what it may have been" grep -qF "benhc: unexpected argument, did you mean hearth bench?" "$dir/err"
 done
+check "help of no subcommand" exits 2 "$hearth" help frob
+check "  is told, with those that there are" says "hearth: frob: no such subcommand, expected one of: bench, inspect, models, sessions, cache (try hearth --help)"
 for words in "version x" "--version x"; do
     # shellcheck disable=SC2086
     check "$words" exits 2 "$hearth" $words
