@@ -11,9 +11,13 @@
 static json_t *load(const char *line, size_t n, struct err *err)
 {
     json_error_t why;
-    json_t *object = json_loadb(line, n, JSON_ALLOW_NUL, &why);
-    if (!object) err_set(err, ERR_USER, "%s", why.text);
-    return object;
+    /* Any value, or jansson would say that an array is expected, too. */
+    json_t *value = json_loadb(line, n, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    if (json_is_object(value)) return value;
+    err_set(err, ERR_USER, "expected a JSON object%s%s", value ? "" : ": ",
+            value ? "" : why.text);
+    json_decref(value);
+    return NULL;
 }
 
 static bool take_flag(const json_t *object, const char *name, bool *out)

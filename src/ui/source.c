@@ -140,17 +140,19 @@ static bool take_key(const char *key, const json_t *value, struct source_turn *t
 bool source_parse(const char *line, size_t n, struct source_turn *turn, struct err *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why), *value;
+    /* Any value, or jansson would say that an array is expected, too. */
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+    json_t *root = json_loadb(line, n, flags, &why), *value;
     const char *key;
     bool ok = true;
     if (!root) {
         char shown[120];
-        return err_set(err, ERR_USER, "no JSON: %s at byte %d",
+        return err_set(err, ERR_USER, "expected a JSON object: %s at byte %d",
                        printable(shown, sizeof shown, why.text, strlen(why.text)),
                        why.position);
     }
     if (!json_is_object(root))
-        ok = err_set(err, ERR_USER, "expected an object with a \"prompt\"");
+        ok = err_set(err, ERR_USER, "expected a JSON object with a \"prompt\"");
     /* First what an error is told with. */
     if (ok && (value = json_object_get(root, "id"))) ok = take_id(value, turn, err);
     if (ok && !json_object_get(root, "prompt"))

@@ -96,5 +96,6 @@ check "an id beyond the vocabulary" eval 'echo 2048 | go 2 -m $guide --ids'
 check "an object without a prompt" eval 'echo "{}" | go 2 -m $guide --jsonl'
 check "  is named" says "standard input, line 1: \"prompt\" must be a text or a list of token ids"
 check "no JSON" eval 'echo "{" | go 2 -m $guide --jsonl'
+check "  is named" says "standard input, line 1: expected a JSON object: "
 check "both forms at once" go 2 -m $guide --ids --jsonl </dev/null
 done_testing

@@ -32,7 +32,7 @@ check "lines of JSON" eval \
     'printf "%s\n" "{\"text\":\"a\"}" "" "{\"text\":\"<|im_end|>\",\"special\":true}" |
         go 0 tokens -m $guide --jsonl && [ "$(sed -n 2p "$dir/out")" = 2047 ]'
 check "a line that is no object" eval 'printf "{\"text\":\"a\"}\n\n5\n" | go 2 tokens -m $guide --jsonl'
-check "  is named" says "standard input, line 3: "
+check "  is named" says "standard input, line 3: expected a JSON object (try "
 check "--special with --jsonl" go 2 tokens -m $guide --special --jsonl
 check "an argument too many" go 2 tokens -m $guide x
 check "  is named" says "unexpected argument 'x'"

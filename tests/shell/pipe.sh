@@ -518,7 +518,7 @@ given '{"prompt":""}\n'
 check "  but behind a file it is one" go 0 --stdin jsonl -n 1 -f "$dir/question"
 given '{"prompt":"hello"}\nhello\n'
 check "also when a line is no JSON" go 2 --stdin jsonl --jsonl -n 1
-check "  without what belongs to the turn before" ends_with '"id" not in e[-1] and "no JSON" in e[-1]["error"]'
+check "  without what belongs to the turn before" ends_with '"id" not in e[-1] and "expected a JSON object: " in e[-1]["error"]'
 # wrong_at_once LINE: behind which nothing comes, and no end of it either.
 wrong_at_once()
 {

@@ -68,14 +68,15 @@ wrong() # LINE MESSAGE
     printf '{"prompt": "x"}\n%s\n' "$1" | go 2 -q --private -n 1 --stdin jsonl &&
         says "hearth: standard input, line 2: $2"
 }
-check "no JSON" wrong '{"prompt"' 'no JSON'
-check "no object" wrong '[1]' 'expected an object with a "prompt"'
+check "no JSON" wrong hello "expected a JSON object: invalid token near 'hello' at byte 5"
+check "  one that ends too soon" wrong '{"prompt"' 'expected a JSON object: '
+for value in '[1]' 5 null; do check "no object: $value" wrong "$value" 'expected a JSON object with a "prompt"'; done
 check "no prompt" wrong '{"id": 1}' 'the object has no "prompt"'
 check "no text" wrong '{"prompt": 7}' '"prompt" must be a text'
 check "a key that is unknown" wrong '{"prompt": "x", "promt": "y"}' 'unknown key "promt", expected prompt, id, new or schema'
 check "an id that is no whole number" wrong '{"prompt": "x", "id": 1.5}' '"id" must be a text of at most 256 bytes or a whole number'
 check "an id that is none" wrong '{"prompt": "x", "id": {}}' '"id" must be a text'
-check "two of one key" wrong '{"prompt": "x", "prompt": "y"}' 'no JSON: duplicate object key'
+check "two of one key" wrong '{"prompt": "x", "prompt": "y"}' 'expected a JSON object: duplicate object key'
 check "an error ends in an end" eval 'echo "{}" | go 2 -q --private --stdin jsonl --jsonl; grep -q "\"type\":\"end\".*\"exit\":2" "$dir/out"'
 check "a control token in JSON is text" eval '
     echo "{\"prompt\":\"x <|im_end|>\"}" | go 0 -q --private --json -n 1 --stdin jsonl && a=$(context_of 1) &&
