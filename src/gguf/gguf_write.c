@@ -50,35 +50,23 @@ static int open_nameless(const char *path)
     return -1;
 }
 
-/* Gives a file without a name the temporary one: a link replaces nothing, so the path itself is
- * for rename. False leaves errno. */
-static bool name_it(struct gguf_writer *w)
+/* Gives a file without a name its own: a link replaces nothing. False leaves errno. */
+static bool name_it(const struct gguf_writer *w)
 {
     char from[PROC_NAME_BYTES];
     proc_name(from, fileno(w->file));
-    w->has_name = linkat(AT_FDCWD, from, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0;
-    return w->has_name;
-}
-
-/* Of a link where it leads, for a rename would take the place of the link; NULL and err where
- * something is that is no file, or has no name any more. */
-static char *place_of(const char *path, struct err *err)
-{
-    struct stat st;
-    if (stat(path, &st) != 0) return mem_strdup(path);
-    char *place = S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
-    if (!place)
-        err_set(err, ERR_USER, "%s: is there already and is no file that can be replaced",
-                path);
-    return place;
+    return linkat(AT_FDCWD, from, AT_FDCWD, w->path, AT_SYMLINK_FOLLOW) == 0;
 }
 
 struct gguf_writer *gguf_write_new(const char *path, struct err *err)
 {
-    char *place = place_of(path, err);
-    if (!place) return NULL;
+    struct stat st;
+    if (lstat(path, &st) == 0) {
+        err_set(err, ERR_USER, "%s: is there already; give it another name", path);
+        return NULL;
+    }
     struct gguf_writer *w = mem_zalloc(1, sizeof *w);
-    path = w->path = place;
+    w->path = mem_strdup(path);
     struct buf name = {0};
     buf_printf(&name, "%s.XXXXXX", path);
     w->temporary = buf_take(&name);
@@ -272,8 +260,9 @@ bool gguf_write_finish(struct gguf_writer *w, struct err *err)
     if (!w->failed && !w->has_name && !name_it(w)) w->failed = errno;
     if (fclose(w->file) != 0 && !w->failed) w->failed = errno;
     w->file = NULL;
-    if (!w->failed && rename(w->temporary, w->path) == 0) return true;
-    err_set(err, ERR_IO, "%s: %s", w->path, strerror(w->failed ? w->failed : errno));
+    if (!w->failed && w->has_name && rename(w->temporary, w->path) != 0) w->failed = errno;
+    if (!w->failed) return true;
+    err_set(err, ERR_IO, "%s: %s", w->path, strerror(w->failed));
     if (w->has_name) unlink(w->temporary);
     return false;
 }

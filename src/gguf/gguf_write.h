@@ -14,8 +14,9 @@
 
 struct gguf_writer;
 
-/* Creates the file that is to be at path, or where a link there leads to a file. NULL on
- * failure, also where a device, a FIFO or a folder is. */
+/* Creates the file that is to be at path. NULL on failure; ERR_USER: something is there
+ * already.
+ */
 struct gguf_writer *gguf_write_new(const char *path, struct err *err);
 /* Frees it; a file that was not finished is removed. NULL is fine. */
 void gguf_write_free(struct gguf_writer *w);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -29,6 +30,7 @@ static inline void random_model_make(char path[SCRATCH_PATH], const char *shape,
                                      const char *type)
 {
     scratch_file(path, "random", "");
+    unlink(path); /* nothing is replaced */
     char *argv[] = {"hearth", "inspect",    "make", "--shape", (char *)shape,
                     "--type", (char *)type, path,   NULL};
     int status = -1;

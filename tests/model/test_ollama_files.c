@@ -1,6 +1,8 @@
 /* Files as Ollama's converter writes them, made of golden ones: other names of the
  * architecture, of keys and of tensors, and what it leaves out. The logits are those of the
  * file as it was, to the last bit. */
+#include <unistd.h>
+
 #include "../golden.h"
 #include "../scratch.h"
 #include "gguf/gguf_write.h"
@@ -95,6 +97,7 @@ static void write_otherwise(const struct otherwise *o)
     if (!g) fail_msg("%s", err.msg);
     assert_true(gguf_string(g, "general.architecture", &arch));
     snprintf(was, sizeof was, "%.*s", (int)arch.len, arch.data);
+    unlink(path);
     struct gguf_writer *w = gguf_write_new(path, &err);
     if (!w) fail_msg("%s", err.msg);
     for (size_t i = 0; i < gguf_n_kv(g); i++)

@@ -14,6 +14,9 @@ for type in Q4_0 Q8_0 Q4_K_M Q6_K MXFP4 F16; do
 done
 make_of 0 $shape Q4_0 "$dir/again.gguf"
 check "the same shape gives the same file" cmp -s "$dir/Q4_0.gguf" "$dir/again.gguf"
+check "a file that is there is refused" make_of 1 n_layer=1,n_vocab=2304,n_ff=256 Q8_0 "$dir/again.gguf"
+check "  by name" says "hearth: $dir/again.gguf: is there already; give it another name"
+check "  and stays" cmp -s "$dir/Q4_0.gguf" "$dir/again.gguf"
 exits 0 "$hearth" inspect gguf "$dir/Q4_K_M.gguf"
 check "Q4_K_M mixes types" has 'blk.1.ffn_down.weight *Q6_K'
 check "  the other" has 'blk.1.ffn_up.weight *Q4_K'
