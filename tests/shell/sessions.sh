@@ -163,7 +163,19 @@ check "a file that is no session is refused" go 4 -s text -p x </dev/null
 check "  and says so" says "text.session: is no session of hearth"
 check "a name with a slash is refused" go 4 -s a/b -p x </dev/null
 check "--private goes with no session" go 2 --private -s x -p x </dev/null
-rm "$sessions/text.session"
+mv "$sessions/text.session" "$dir/text" && ln -s "$dir/text" "$sessions/text.session"
+check "a symbolic link is refused" go 4 -s text -p x </dev/null
+check "  and says so" says "text.session: is a symbolic link"
+rm "$sessions/text.session" && mkdir "$sessions/text.session"
+check "a folder is refused" go 4 -s text -p x </dev/null
+check "  and says so" says "text.session: Is a directory"
+rmdir "$sessions/text.session"
+chmod 400 "$sessions/pieces.session"
+obeys=() # of root modes hold only without its powers
+[ "$(id -u)" != 0 ] || obeys=(setpriv --bounding-set -all --inh-caps -all)
+check "a session that may not be written is refused in a pipe" exits 4 "${obeys[@]}" "$hearth" -s pieces -p x </dev/null
+check "  and says so" says "session pieces: its file may not be written"
+chmod 600 "$sessions/pieces.session"
 open_elsewhere() # command...
 {
     exec 9<"$sessions/pieces.session"
@@ -331,8 +343,6 @@ truncate -s 1025M "${one%/*}/0123456789abcdef0123456789abcdef.page"
 check "one that is longer than any" go 0 cache check
 check "  is damage, too" prints "0123456789abcdef0123456789abcdef.page: too long; removed"
 chmod 000 "$one"
-obeys=() # of root modes hold only without its powers
-[ "$(id -u)" != 0 ] || obeys=(setpriv --bounding-set -all --inh-caps -all)
 check "one that cannot be read" exits 1 "${obeys[@]}" "$hearth" cache check
 check "  is named" says "hearth: $one: Permission denied"
 check "  is no damage" prints ", 0 damaged"
