@@ -107,33 +107,10 @@ bool command_retry(struct chat *c, const char *args)
     return turn_retry(c, &seed);
 }
 
-void edit_settle(struct chat *c)
-{
-    if (c->before_edit) conversation_drop(c->before_edit);
-    c->before_edit = NULL;
-}
-
-bool edit_give_up(struct chat *c)
-{
-    if (!c->before_edit) return false;
-    conversation_return(c->conversation, c->before_edit);
-    c->before_edit = NULL;
-    return true;
-}
-
-bool chat_unedit(struct chat *c)
-{
-    if (!edit_give_up(c)) return false;
-    session_save(c, false);
-    idle_forget(c);
-    chat_hint(c, "the conversation is as it was before /edit");
-    return true;
-}
-
 static bool offer_again(struct chat *c, size_t at, const struct message *m)
 {
     char note[64];
-    c->before_edit = conversation_hold(c->conversation);
+    edit_begin(c);
     unsigned number = conversation_rewind(c->conversation, at);
     chat_hint(c, "change the message and send it%s", where(note, number));
     chat_offer(c, m->text, m->len);

@@ -221,11 +221,14 @@ void chat_drop_attached(struct chat *c);
  * What the model's vocabulary cannot tell, say before it is there, is left out. */
 void chat_put_size(struct chat *c, size_t n_bytes, const char *text, size_t n, struct buf *out);
 
-/* ---- what /edit has put into the prompt (commands_talk.c) ---- */
+/* ---- what /edit has put into the prompt (edit.c) ---- */
 
+/* Before the conversation goes back to where the message was said; none is there yet. */
+void edit_begin(struct chat *c);
 /* It is sent, or something else is done from there: there is no going back. */
 void edit_settle(struct chat *c);
-/* It is not sent: the conversation is as it was before, without a word. False: there is none. */
+/* It is not sent: the conversation is as it was before, without a word. False: there is none.
+ */
 bool edit_give_up(struct chat *c);
 
 /* ---- the template (chosen_template.c) ---- */
@@ -259,8 +262,9 @@ void session_explain(struct chat *c, const struct engine_reply *r);
 bool session_explain_limit(struct chat *c);
 /* Writes what is new; with durable it is on the disk then. Says once if it fails. */
 void session_save(struct chat *c, bool durable);
-/* Whether the conversation may be left, for another or for good. What is nowhere else is not let
- * go before that is said, and then not before what asks does so again; `again` names that. */
+/* Whether the conversation may be left, for another or for good. What is nowhere else is not
+ * let go before that is said, and then not before what asks does so again; `again` names that.
+ */
 bool session_may_go(struct chat *c, const char *again, struct err *err);
 /* Writes and closes it: before the engine goes. */
 void session_end(struct chat *c);
