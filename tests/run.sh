@@ -96,10 +96,16 @@ one()
 # suite NAME: every test of a folder, or the single one of folder/test.
 suite()
 {
-    local source
+    local source found=0
     for source in tests/"$1"/*.c tests/"$1"/*.sh tests/"$1".c tests/"$1".sh; do
-        if [ -e "$source" ]; then one "$source"; fi
+        [ -e "$source" ] || continue
+        found=1
+        one "$source"
     done
+    if ((!found)); then
+        echo "tests/run.sh: no test $1" >&2
+        exit 2
+    fi
 }
 
 # The kit's own checker drives `hearth inspect`; its last line is "what: N/M agree".
