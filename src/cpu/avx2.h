@@ -28,7 +28,7 @@ void avx2_query_codes(const struct kv_layer *kv, float factor, const float *x, i
 void avx2_norm(const struct norm *o);
 void avx2_centre(const float *x, size_t n, float *out);
 void avx2_cut(const float *x, size_t n, float factor, float *out);
-void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void avx2_quantise(const struct quantise *o);
 void avx2_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
 void avx2_xielu(float *x, size_t n, float square, float bend, float slope);
 void avx2_scale(float *x, size_t n, float factor);

@@ -28,7 +28,7 @@ void avx512_attend_part(const struct attend *a, const struct attend_part *part, 
 void avx512_kv_store(const struct kv_layer *kv, void *page, size_t head, size_t slot,
                      struct kv_rows rows);
 void avx512_norm(const struct norm *o);
-void avx512_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void avx512_quantise(const struct quantise *o);
 void avx512_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
 void avx512_scale(float *x, size_t n, float factor);
 void avx512_glu(enum glu_kind kind, const float *gate, const float *up, size_t n, float *out);

@@ -216,23 +216,29 @@ static void combine_tile(const struct cpu_exec *x, const struct op_combine *op,
                                op->out.n, row_f32(x, &op->out, r));
 }
 
-/* n values of a row of a strip. */
+/* n values of one row of a strip, whose others are not at hand. */
 static void quantise_beside(const struct kernels *k, const float *in, size_t n,
                             const struct a8 *to)
 {
     int8_t q[QUANTISE_RUN];
-    float d[QUANTISE_RUN / A8_BLOCK];
+    float d[QUANTISE_RUN / A8_BLOCK], dsum[QUANTISE_RUN / A8_BLOCK];
     int16_t sum[QUANTISE_RUN / A8_HALF];
     size_t i = a8_at(to, 0, 0);
     for (size_t at = 0; at < n; at += QUANTISE_RUN) {
         const size_t n_values = n - at < QUANTISE_RUN ? n - at : QUANTISE_RUN;
-        k->quantise(in + at, n_values, q, d, sum);
+        k->quantise(&(struct quantise){.x = in + at,
+                                       .n_rows = 1,
+                                       .n = n_values,
+                                       .q = q,
+                                       .d = d,
+                                       .dsum = dsum,
+                                       .sum = sum});
         for (size_t b = 0; b < n_values / A8_BLOCK; b++, i += to->side) {
             memcpy(to->q + A8_BLOCK * i, q + A8_BLOCK * b, A8_BLOCK);
             to->d[i] = d[b];
+            to->dsum[i] = dsum[b];
             to->sum[2 * i] = sum[2 * b];
             to->sum[2 * i + 1] = sum[2 * b + 1];
-            to->dsum[i] = a8_dsum(d[b], sum + 2 * b);
         }
     }
 }
@@ -242,15 +248,23 @@ static void quantise_tile(const struct cpu_exec *x, const struct op_quantise *op
 {
     const struct kernels *k = kernels_of(x);
     const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
-    for (size_t r = t->lo; r < t->hi; r++) {
+    for (size_t r = t->lo, n; r < t->hi; r += n) {
         const struct a8 to = row_a8(x, &out, r);
-        if (to.side > 1) {
+        const size_t i = a8_at(&to, 0, 0);
+        n = to.side;
+        if (to.first % n != 0 || t->hi - r < n) {
+            n = 1;
             quantise_beside(k, row_f32(x, &in, r), in.n, &to);
             continue;
         }
-        k->quantise(row_f32(x, &in, r), in.n, to.q, to.d, to.sum);
-        for (size_t b = 0; to.dsum && b < in.n / A8_BLOCK; b++)
-            to.dsum[b] = a8_dsum(to.d[b], to.sum + 2 * b);
+        k->quantise(&(struct quantise){.x = row_f32(x, &in, r),
+                                       .x_stride = x->rows[in.buf].stride,
+                                       .n_rows = n,
+                                       .n = in.n,
+                                       .q = to.q + A8_BLOCK * i,
+                                       .d = to.d + i,
+                                       .dsum = to.dsum ? to.dsum + i : NULL,
+                                       .sum = to.sum + 2 * i});
     }
 }
 

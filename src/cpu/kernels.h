@@ -120,6 +120,37 @@ static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
     return (struct strip){a->q + A8_BLOCK * i, a->d + i, a->dsum + i, a->sum + 2 * i, a->side};
 }
 
+/* n values of each of n_rows rows, a multiple of 32, and the strip that they become: its block
+ * b is the blocks b of all of them, one after the other. */
+struct quantise {
+    const float *x; /* row 0 */
+    size_t x_stride, n_rows, n;
+    int8_t *q; /* this and the next as in struct a8 */
+    float *d, *dsum;
+    int16_t *sum;
+};
+
+/* A block's values. */
+struct quantise_block {
+    const float *x;
+    size_t row;
+};
+
+static inline struct quantise_block quantise_first(const struct quantise *o)
+{
+    return (struct quantise_block){o->x, 0};
+}
+
+static inline void quantise_next(const struct quantise *o, struct quantise_block *b)
+{
+    b->row++;
+    b->x += o->x_stride;
+    if (b->row < o->n_rows) return;
+    b->row = 0;
+    b->x += A8_BLOCK;
+    b->x -= o->n_rows * o->x_stride;
+}
+
 /* Rows of groups of n values, each group normalised on its own. */
 struct norm {
     const float *x; /* row 0; n_groups groups, one after the other */
@@ -323,8 +354,7 @@ struct kernels {
     void (*centre)(const float *x, size_t n, float *out);
     /* What of x is above its size times factor; out may be x. */
     void (*cut)(const float *x, size_t n, float factor, float *out);
-    /* n values, a multiple of 32. */
-    void (*quantise)(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+    void (*quantise)(const struct quantise *o);
     /* One head in place; n_pairs cosines, then as many sines. */
     void (*rope)(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
     void (*scale)(float *x, size_t n, float factor);

@@ -89,7 +89,8 @@ void avx2_query_codes(const struct kv_layer *kv, float factor, const float *x, i
     }
     turn(x, dim, turned);
     if (n_scales > 1) {
-        avx2_quantise(turned, dim, codes, d, sums);
+        avx2_quantise(&(struct quantise){
+            .x = turned, .n_rows = 1, .n = dim, .q = codes, .d = d, .sum = sums});
     } else {
         const float m = num_of_bits(largest(turned, dim));
         *d = num_keep(m * (1.0f / 127.0f));

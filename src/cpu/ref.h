@@ -34,7 +34,9 @@ void ref_values_q(const struct kv_layer *kv, const void *page, size_t head, size
 void ref_norm(const struct norm *o);
 void ref_centre(const float *x, size_t n, float *out);
 void ref_cut(const float *x, size_t n, float factor, float *out);
-void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
+void ref_quantise(const struct quantise *o);
+/* n values of one row. */
+void ref_quantise_row(const float *x, size_t n, int8_t *q, float *d, int16_t *sum);
 void ref_rope(float *x, enum rope_pairs pairs, size_t n_pairs, const float *cos_sin);
 void ref_xielu(float *x, size_t n, float square, float bend, float slope);
 void ref_scale(float *x, size_t n, float factor);

@@ -15,7 +15,7 @@
  * so the largest magnitude of q4_0 is code -8: sixteen levels of m/8 and not fifteen of m/7.
  * d = 0 has c = 0. Of a value, m of 2^100 or more, an infinity or a NaN makes d NaN and c = 0.
  *
- * Scores: the turned query is quantised as activations are (ref_quantise), but with as many
+ * Scores: the turned query is quantised as activations are (ref_quantise_row), but with as many
  * scales d as a key has; qa are its codes. With the factor f of ref_attend.c,
  * da = keep(d · ((1/run) · f)), and over the scales b, in order,
  *   q · k_j · f = sum of (da_b · d_jb) · (float)(sum of qa · c_j over the dims of b)

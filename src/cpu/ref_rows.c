@@ -69,7 +69,7 @@ void ref_cut(const float *x, size_t n, float factor, float *out)
 
 /* d = keep(max |x| / 127) by a constant product, q = rne(x · (127 / max)), |q| <= 127. A block
  * with a value of 2^100 or more, an infinity or a NaN gets d = NaN and q = 0. */
-void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
+void ref_quantise_row(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
 {
     for (size_t b = 0; b < n; b += A8_BLOCK) {
         uint32_t max = 0; /* of the bits: the order of magnitudes, NaN above all */
@@ -90,6 +90,16 @@ void ref_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
                 s += q[i];
             sum[h / A8_HALF] = (int16_t)s;
         }
+    }
+}
+
+void ref_quantise(const struct quantise *o)
+{
+    struct quantise_block from = quantise_first(o);
+    for (size_t i = 0; i < o->n_rows * o->n / A8_BLOCK; i++) {
+        ref_quantise_row(from.x, A8_BLOCK, o->q + A8_BLOCK * i, o->d + i, o->sum + 2 * i);
+        if (o->dsum) o->dsum[i] = a8_dsum(o->d[i], o->sum + 2 * i);
+        quantise_next(o, &from);
     }
 }
 

@@ -151,14 +151,18 @@ static void quantise_block(const float *x, f8 inverse, int8_t *q, int16_t *sum)
 }
 
 /* Scales of eight blocks at a time. */
-void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
+void avx2_quantise(const struct quantise *o)
 {
-    size_t n_blocks = n / A8_BLOCK;
-    for (size_t from = 0; from < n_blocks; from += LANES) {
-        size_t count = n_blocks - from < LANES ? n_blocks - from : LANES;
+    const size_t n_blocks = o->n_rows * o->n / A8_BLOCK;
+    struct quantise_block next = quantise_first(o);
+    for (size_t first = 0; first < n_blocks; first += LANES) {
+        const size_t count = n_blocks - first < LANES ? n_blocks - first : LANES;
+        const float *from[LANES];
         int32_t max[LANES] = {0};
-        for (size_t i = 0; i < count; i++)
-            max[i] = block_max(x + (from + i) * A8_BLOCK);
+        for (size_t i = 0; i < count; i++, quantise_next(o, &next)) {
+            from[i] = next.x;
+            max[i] = block_max(from[i]);
+        }
         i8x bits = (i8x)_mm256_loadu_si256((const __m256i *)max);
         f8 m = (f8)bits, zero = vec_all(0);
         f8 scale = num8_keep(m * (1.0f / 127.0f));
@@ -171,15 +175,16 @@ void avx2_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
         vec_store(scales, scale);
         vec_store(inverses, inverse);
         for (size_t i = 0; i < count; i++) {
-            size_t b = from + i;
-            d[b] = scales[i];
+            const size_t b = first + i;
+            o->d[b] = scales[i];
             if (max[i] > 0x71800000) {
-                memset(q + b * A8_BLOCK, 0, A8_BLOCK);
-                sum[2 * b] = sum[2 * b + 1] = 0;
-                continue;
+                memset(o->q + b * A8_BLOCK, 0, A8_BLOCK);
+                o->sum[2 * b] = o->sum[2 * b + 1] = 0;
+            } else {
+                quantise_block(from[i], vec_all(inverses[i]), o->q + b * A8_BLOCK,
+                               o->sum + 2 * b);
             }
-            quantise_block(x + b * A8_BLOCK, vec_all(inverses[i]), q + b * A8_BLOCK,
-                           sum + 2 * b);
+            if (o->dsum) o->dsum[b] = a8_dsum(o->d[b], o->sum + 2 * b);
         }
     }
 }

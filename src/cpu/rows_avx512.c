@@ -224,59 +224,78 @@ VEC_INLINE void half_sums(const bz q[4], int16_t *sum)
     memcpy(sum, &narrow, sizeof narrow);
 }
 
-static void quantise_blocks(const float *x, int8_t *q, float *d, int16_t *sum)
+/* The blocks whose values are at `from`, to o's first. */
+static void quantise_blocks(const float *const from[BLOCKS_AT_ONCE], const struct quantise *o)
 {
-    enum { IN_FOUR = 4 * sizeof(bz) };
+    enum { HALVES_IN_FOUR = 4 * sizeof(bz) / A8_HALF };
     const iz limit = z_all_i(0x71800000);
     iz m[BLOCKS_AT_ONCE];
-    UNROLL for (int b = 0; b < BLOCKS_AT_ONCE; b++)
-    {
-        const float *from = x + A8_BLOCK * b;
-        m[b] = z_max_i((iz)((uz)z_load_f(from) & NUM_ABS),
-                       (iz)((uz)z_load_f(from + Z_LANES) & NUM_ABS));
-    }
+    UNROLL for (int b = 0; b < BLOCKS_AT_ONCE; b++) m[b] = z_max_i(
+        (iz)((uz)z_load_f(from[b]) & NUM_ABS), (iz)((uz)z_load_f(from[b] + Z_LANES) & NUM_ABS));
     const iz max = largest(m);
     if (z_any(z_less(limit, max))) {
-        ref_quantise(x, BLOCKS_AT_ONCE * A8_BLOCK, q, d, sum);
+        for (int b = 0; b < BLOCKS_AT_ONCE; b++)
+            ref_quantise_row(from[b], A8_BLOCK, o->q + A8_BLOCK * b, o->d + b, o->sum + 2 * b);
         return;
     }
     const fz scale = z_kept((fz)max * z_all(1.0f / 127.0f));
     float inverse[Z_LANES];
     z_store_f(inverse, z_choose(z_less((iz){0}, (iz)scale), z_all(127.0f) * num16_rcp((fz)max),
                                 (fz){0}));
-    z_store_f(d, scale);
-    for (size_t from = 0; from < BLOCKS_AT_ONCE * A8_BLOCK; from += IN_FOUR) {
+    z_store_f(o->d, scale);
+    for (size_t h = 0; h < 2 * BLOCKS_AT_ONCE; h += HALVES_IN_FOUR) {
         bz packed[4];
         UNROLL for (size_t k = 0; k < 4; k++)
         {
-            const size_t at = from + k * sizeof(bz);
+            const size_t b = (h + 4 * k) / 2;
             uz v[4];
             /* The low byte of the sum is that of the nearest integer. */
             UNROLL for (size_t j = 0; j < 4; j++) v[j] =
-                (uz)(z_load_f(x + at + Z_LANES * j) * z_all(inverse[at / A8_BLOCK + j / 2]) +
+                (uz)(z_load_f(from[b + j / 2] + Z_LANES * (j % 2)) * z_all(inverse[b + j / 2]) +
                      z_all(12582912.0f));
             packed[k] = low_bytes(v);
-            z_store(q + at, packed[k]);
+            z_store(o->q + A8_BLOCK * b, packed[k]);
         }
-        half_sums(packed, sum + from / A8_HALF);
+        half_sums(packed, o->sum + h);
     }
 }
 
-void avx512_quantise(const float *x, size_t n, int8_t *q, float *d, int16_t *sum)
+/* a8_dsum of sixteen blocks. */
+static void find_dsums(const float *d, const int16_t *sum, float *to)
 {
-    enum { WHOLE = BLOCKS_AT_ONCE * A8_BLOCK };
-    size_t i = 0;
-    for (; i + WHOLE <= n; i += WHOLE)
-        quantise_blocks(x + i, q + i, d + i / A8_BLOCK, sum + i / A8_HALF);
-    if (i == n) return;
-    float rest[WHOLE] = {0}, rest_d[WHOLE / A8_BLOCK];
-    int8_t rest_q[WHOLE];
-    int16_t rest_sum[WHOLE / A8_HALF];
-    memcpy(rest, x + i, (n - i) * sizeof *x);
-    quantise_blocks(rest, rest_q, rest_d, rest_sum);
-    memcpy(q + i, rest_q, n - i);
-    memcpy(d + i / A8_BLOCK, rest_d, (n - i) / A8_BLOCK * sizeof *d);
-    memcpy(sum + i / A8_HALF, rest_sum, (n - i) / A8_HALF * sizeof *sum);
+    const iz both = (iz)z_load(sum);
+    const iz first = (iz)((uz)both << 16) >> 16, second = both >> 16;
+    z_store_f(to, z_load_f(d) * z_float(first + second));
+}
+
+void avx512_quantise(const struct quantise *o)
+{
+    static const float none[A8_BLOCK];
+    const size_t n_blocks = o->n_rows * o->n / A8_BLOCK;
+    struct quantise_block next = quantise_first(o);
+    for (size_t i = 0; i < n_blocks; i += BLOCKS_AT_ONCE) {
+        const size_t left = n_blocks - i;
+        const float *from[BLOCKS_AT_ONCE];
+        struct quantise to = {.q = o->q + A8_BLOCK * i, .d = o->d + i, .sum = o->sum + 2 * i};
+        for (size_t b = 0; b < BLOCKS_AT_ONCE; b++) {
+            from[b] = b < left ? next.x : none;
+            if (b < left) quantise_next(o, &next);
+        }
+        if (left >= BLOCKS_AT_ONCE) {
+            quantise_blocks(from, &to);
+            if (o->dsum) find_dsums(to.d, to.sum, o->dsum + i);
+            continue;
+        }
+        int8_t q[BLOCKS_AT_ONCE * A8_BLOCK];
+        float d[BLOCKS_AT_ONCE], dsum[BLOCKS_AT_ONCE];
+        int16_t sum[2 * BLOCKS_AT_ONCE];
+        quantise_blocks(from, &(struct quantise){.q = q, .d = d, .sum = sum});
+        find_dsums(d, sum, dsum);
+        memcpy(to.q, q, left * A8_BLOCK);
+        memcpy(to.d, d, left * sizeof *d);
+        memcpy(to.sum, sum, 2 * left * sizeof *sum);
+        if (o->dsum) memcpy(o->dsum + i, dsum, left * sizeof *dsum);
+    }
 }
 
 /* ---- rotations ---- */

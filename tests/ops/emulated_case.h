@@ -77,7 +77,7 @@ static void operands_new(struct operands *o, enum qtype type, bool bytes_unsigne
     for (size_t r = 0; r < MAX_ROWS; r++) {
         random_floats(spread, x, n_cols);
         const struct a8 to = a8_from(o->rows, r);
-        ref_quantise(x, n_cols, to.q, to.d, to.sum);
+        ref_quantise_row(x, n_cols, to.q, to.d, to.sum);
     }
     free(x);
 }

@@ -265,7 +265,7 @@ static double dot_error(int kind)
         double exact = 0, got = 0;
         for (size_t i = 0; i < WIDTH; i++)
             x[i] = activation(kind, i);
-        ref_quantise(x, WIDTH, q, d, sum);
+        ref_quantise_row(x, WIDTH, q, d, sum);
         for (size_t i = 0; i < WIDTH; i++) {
             double w = random_normal();
             exact += w * (double)x[i];

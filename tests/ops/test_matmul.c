@@ -81,7 +81,7 @@ static void check_accuracy(enum qtype type, const struct shape *s, const void *b
     const size_t n_rows = qtype_info(type)->block_len > 32 ? 16 : 4;
     for (size_t r = 0; r < n_rows; r++) {
         const float *xr = x + r * s->n_cols;
-        if (quantised) ref_quantise(xr, s->n_cols, q, d, sum);
+        if (quantised) ref_quantise_row(xr, s->n_cols, q, d, sum);
         for (size_t i = 0; i < s->n_values; i++) {
             double exact = 0, as_stored = 0, magnitude = 0;
             for (size_t k = 0; k < s->n_cols; k++) {

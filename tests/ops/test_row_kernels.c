@@ -70,7 +70,7 @@ enum { LONGEST = 2176, PAST = 8 /* values that no kernel may touch */ };
 struct values {
     float x[LONGEST + PAST], y[LONGEST + PAST], w[LONGEST + PAST], out[LONGEST + PAST];
     int8_t q[LONGEST + PAST];
-    float d[LONGEST / A8_BLOCK + PAST];
+    float d[LONGEST / A8_BLOCK + PAST], dsum[LONGEST / A8_BLOCK + PAST];
     int16_t sum[LONGEST / A8_HALF + PAST];
 };
 
@@ -202,9 +202,38 @@ static void run_centre(const struct kernels *k, struct values *v, size_t n)
     if (n > 0) k->centre(v->x, n, v->x);
 }
 
+/* As many blocks of so many rows, which lie apart, as n values are enough for. */
+static void quantise_rows(const struct kernels *k, struct values *v, size_t n_rows, float *dsum,
+                          size_t n)
+{
+    k->quantise(&(struct quantise){.x = v->x,
+                                   .x_stride = n / n_rows,
+                                   .n_rows = n_rows,
+                                   .n = n / n_rows / A8_BLOCK * A8_BLOCK,
+                                   .q = v->q,
+                                   .d = v->d,
+                                   .dsum = dsum,
+                                   .sum = v->sum});
+}
+
 static void run_quantise(const struct kernels *k, struct values *v, size_t n)
 {
-    if (n % A8_BLOCK == 0) k->quantise(v->x, n, v->q, v->d, v->sum);
+    quantise_rows(k, v, 1, NULL, n);
+}
+
+static void run_quantise_sums(const struct kernels *k, struct values *v, size_t n)
+{
+    quantise_rows(k, v, 1, v->dsum, n);
+}
+
+static void run_quantise_3(const struct kernels *k, struct values *v, size_t n)
+{
+    quantise_rows(k, v, 3, v->dsum, n);
+}
+
+static void run_quantise_16(const struct kernels *k, struct values *v, size_t n)
+{
+    quantise_rows(k, v, PANEL_ROWS, v->dsum, n);
 }
 
 static void run_rope_neox(const struct kernels *k, struct values *v, size_t n)
@@ -322,6 +351,9 @@ static const struct {
     {"xielu", run_xielu},
     {"softplus", run_softplus},
     {"combine", run_combine},
+    {"quantise_sums", run_quantise_sums},
+    {"quantise_3", run_quantise_3},
+    {"quantise_16", run_quantise_16},
 };
 
 /* Some case with some length and values: all sets, and nothing past the end. */
