@@ -216,6 +216,21 @@ static void combine_tile(const struct cpu_exec *x, const struct op_combine *op,
                                op->out.n, row_f32(x, &op->out, r));
 }
 
+/* n values of all rows of the strip that begins at `to`. */
+static void quantise_strip(const struct kernels *k, const float *in, size_t stride, size_t n,
+                           const struct a8 *to)
+{
+    const size_t i = a8_at(to, 0, 0);
+    k->quantise(&(struct quantise){.x = in,
+                                   .x_stride = stride,
+                                   .n_rows = to->side,
+                                   .n = n,
+                                   .q = to->q + A8_BLOCK * i,
+                                   .d = to->d + i,
+                                   .dsum = to->dsum ? to->dsum + i : NULL,
+                                   .sum = to->sum + 2 * i});
+}
+
 /* n values of one row of a strip, whose others are not at hand. */
 static void quantise_beside(const struct kernels *k, const float *in, size_t n,
                             const struct a8 *to)
@@ -250,21 +265,12 @@ static void quantise_tile(const struct cpu_exec *x, const struct op_quantise *op
     const struct ref in = part_of(&op->in, t), out = part_of(&op->out, t);
     for (size_t r = t->lo, n; r < t->hi; r += n) {
         const struct a8 to = row_a8(x, &out, r);
-        const size_t i = a8_at(&to, 0, 0);
-        n = to.side;
-        if (to.first % n != 0 || t->hi - r < n) {
-            n = 1;
+        const bool whole = to.first % to.side == 0 && t->hi - r >= to.side;
+        n = whole ? to.side : 1;
+        if (whole)
+            quantise_strip(k, row_f32(x, &in, r), x->rows[in.buf].stride, in.n, &to);
+        else
             quantise_beside(k, row_f32(x, &in, r), in.n, &to);
-            continue;
-        }
-        k->quantise(&(struct quantise){.x = row_f32(x, &in, r),
-                                       .x_stride = x->rows[in.buf].stride,
-                                       .n_rows = n,
-                                       .n = in.n,
-                                       .q = to.q + A8_BLOCK * i,
-                                       .d = to.d + i,
-                                       .dsum = to.dsum ? to.dsum + i : NULL,
-                                       .sum = to.sum + 2 * i});
     }
 }
 

@@ -125,12 +125,13 @@ static inline struct strip strip_at(const struct matmul *m, size_t r, size_t *n)
 struct quantise {
     const float *x; /* row 0 */
     size_t x_stride, n_rows, n;
-    int8_t *q; /* this and the next as in struct a8 */
-    float *d, *dsum;
+    int8_t *q; /* this and the next as in struct a8, of the first block */
+    float *d;
+    float *dsum; /* NULL: not wanted */
     int16_t *sum;
 };
 
-/* A block's values. */
+/* The values of a block of the strip, from which quantise_next goes to those of the next. */
 struct quantise_block {
     const float *x;
     size_t row;
@@ -143,12 +144,13 @@ static inline struct quantise_block quantise_first(const struct quantise *o)
 
 static inline void quantise_next(const struct quantise *o, struct quantise_block *b)
 {
-    b->row++;
-    b->x += o->x_stride;
-    if (b->row < o->n_rows) return;
+    if (++b->row < o->n_rows) {
+        b->x += o->x_stride;
+        return;
+    }
     b->row = 0;
+    b->x -= (o->n_rows - 1) * o->x_stride;
     b->x += A8_BLOCK;
-    b->x -= o->n_rows * o->x_stride;
 }
 
 /* Rows of groups of n values, each group normalised on its own. */
